@@ -1,0 +1,244 @@
+/* ev.c - see ev.h
+ *
+ * Theory of operation.  Three queues feed a turn: epoll's ready list, the timers
+ * and the tasks.  Each is moved aside before its callbacks run, so that what a
+ * callback adds waits for the next turn and nobody can keep a turn from ending;
+ * what a callback cancels is unlinked from wherever it is.
+ *
+ * Timers are a sorted list, not a heap: nearly all deadlines here are "now plus a
+ * constant", so inserting from the tail finds its place in a step or two.
+ *
+ * Nothing here allocates after ev_init().  One loop must not be turned from
+ * inside one of its own callbacks.
+ */
+#include "base/ev.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <time.h>
+
+#include "base/auto.h"
+
+#define BATCH     64
+#define NS_PER_MS 1000000
+
+int ev_init(struct ev_loop *loop, struct err *err)
+{
+	*loop = (struct ev_loop){ .epfd = -1 };
+	list_init(&loop->timers);
+	list_init(&loop->tasks);
+	loop->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (loop->epfd < 0)
+		return err_set(err, errno, "create the event loop's epoll descriptor");
+	return 0;
+}
+
+/* The last element of the list of the dead points to itself, so that next_dead
+ * tells whether a source is in it: a source may be deleted, added again and
+ * deleted once more within one turn. */
+static void bury(struct ev_loop *loop)
+{
+	while (loop->dead) {
+		struct ev_source *src = loop->dead;
+
+		loop->dead = src->next_dead == src ? NULL : src->next_dead;
+		src->next_dead = NULL;
+		if (!src->live && src->release)
+			src->release(src);
+	}
+}
+
+void ev_done(struct ev_loop *loop)
+{
+	if (!loop)
+		return;
+	bury(loop);
+	close_auto(&loop->epfd);
+}
+
+int ev_add(struct ev_loop *loop, struct ev_source *src, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = src };
+
+	if (epoll_ctl(loop->epfd, EPOLL_CTL_ADD, src->fd, &e) < 0)
+		return -errno;
+	src->live = true;
+	return 0;
+}
+
+int ev_mod(struct ev_loop *loop, struct ev_source *src, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = src };
+
+	if (!src->live)
+		return -ENOENT;
+	return epoll_ctl(loop->epfd, EPOLL_CTL_MOD, src->fd, &e) < 0 ? -errno : 0;
+}
+
+void ev_del(struct ev_loop *loop, struct ev_source *src)
+{
+	if (!src->live)
+		return;
+	src->live = false;
+	/* Explicitly, because close() alone does not take a descriptor out of an epoll
+	 * set while a copy of it is open in another process. */
+	(void)epoll_ctl(loop->epfd, EPOLL_CTL_DEL, src->fd, NULL);
+	/* What the batch still holds is stale, also if the source is added again. */
+	for (int i = 0; i < loop->batch_left; i++)
+		if (loop->batch[i].data.ptr == src)
+			loop->batch[i].data.ptr = NULL;
+	if (!src->next_dead) {
+		src->next_dead = loop->dead ? loop->dead : src;
+		loop->dead = src;
+	}
+}
+
+int64_t ev_now(void)
+{
+	struct timespec now = { 0 };
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 * NS_PER_MS + now.tv_nsec;
+}
+
+void ev_timer_init(struct ev_timer *timer, void (*fire)(struct ev_timer *))
+{
+	*timer = (struct ev_timer){ .fire = fire };
+	list_init(&timer->link);
+}
+
+void ev_timer_set(struct ev_loop *loop, struct ev_timer *timer, int64_t at)
+{
+	struct list *after;
+
+	list_del(&timer->link);
+	timer->at = at;
+	for (after = loop->timers.prev; after != &loop->timers; after = after->prev)
+		if (list_entry(after, struct ev_timer, link)->at <= at)
+			break;
+	list_add_tail(after->next, &timer->link);
+}
+
+void ev_timer_cancel(struct ev_timer *timer)
+{
+	list_del(&timer->link);
+}
+
+void ev_task_init(struct ev_task *task, void (*run)(struct ev_task *))
+{
+	task->run = run;
+	list_init(&task->link);
+}
+
+void ev_defer(struct ev_loop *loop, struct ev_task *task)
+{
+	if (list_empty(&task->link))
+		list_add_tail(&loop->tasks, &task->link);
+}
+
+void ev_task_cancel(struct ev_task *task)
+{
+	list_del(&task->link);
+}
+
+/* Rounded up: rounded down, the last millisecond before a deadline would be a
+ * busy loop of waits for 0. */
+static int wait_ms(const struct ev_loop *loop, int timeout_ms)
+{
+	const struct ev_timer *first;
+	int64_t ns, ms;
+
+	if (!list_empty(&loop->tasks) || loop->dead)
+		return 0;
+	if (list_empty(&loop->timers))
+		return timeout_ms;
+	first = list_first(&loop->timers, struct ev_timer, link);
+	if (__builtin_sub_overflow(first->at, ev_now(), &ns))
+		ns = first->at < 0 ? 0 : INT64_MAX;
+	if (ns <= 0)
+		return 0;
+	ms = (ns - 1) / NS_PER_MS + 1;
+	if (timeout_ms >= 0 && timeout_ms < ms)
+		return timeout_ms;
+	return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+static int run_sources(struct ev_loop *loop, int timeout)
+{
+	struct epoll_event batch[BATCH];
+	int n = epoll_wait(loop->epfd, batch, BATCH, timeout);
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < n; i++) {
+		struct ev_source *src = batch[i].data.ptr;
+
+		loop->batch = batch + i + 1;
+		loop->batch_left = n - i - 1;
+		if (src)
+			src->ready(src, batch[i].events);
+	}
+	loop->batch = NULL;
+	loop->batch_left = 0;
+	return 0;
+}
+
+static void run_timers(struct ev_loop *loop)
+{
+	struct list due = LIST_INIT(due);
+	int64_t now;
+
+	if (list_empty(&loop->timers))
+		return;
+	now = ev_now();
+	while (!list_empty(&loop->timers)) {
+		struct ev_timer *timer = list_first(&loop->timers, struct ev_timer, link);
+
+		if (timer->at > now)
+			break;
+		list_del(&timer->link);
+		list_add_tail(&due, &timer->link);
+	}
+	while (!list_empty(&due)) {
+		struct ev_timer *timer = list_first(&due, struct ev_timer, link);
+
+		list_del(&timer->link);
+		timer->fire(timer);
+	}
+}
+
+static void run_tasks(struct ev_loop *loop)
+{
+	struct list tasks = LIST_INIT(tasks);
+
+	list_splice_tail(&tasks, &loop->tasks);
+	while (!list_empty(&tasks)) {
+		struct ev_task *task = list_first(&tasks, struct ev_task, link);
+
+		list_del(&task->link);
+		task->run(task);
+	}
+}
+
+int ev_turn(struct ev_loop *loop, int timeout_ms)
+{
+	int r = run_sources(loop, wait_ms(loop, timeout_ms));
+
+	if (r < 0)
+		return r;
+	run_timers(loop);
+	run_tasks(loop);
+	bury(loop);
+	return 0;
+}
+
+int ev_run(struct ev_loop *loop)
+{
+	while (!loop->stop) {
+		int r = ev_turn(loop, -1);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
