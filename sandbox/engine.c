@@ -1,0 +1,223 @@
+/* engine.c - the set of sandboxes, and how it comes back after a restart
+ *
+ * At start nothing of a former hutchd runs any more: its agents died with their
+ * control sockets.  What is on disk is brought back as `stopped`; directories
+ * without a record were never finished and go to the trash.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "sandbox/sandbox-internal.h"
+
+DEFINE_AUTO(DIR *, closedir);
+
+/* How long engine_free() waits for killed processes; what a kernel is still tearing down then
+ * is out of anybody's reach, and ends by itself. */
+#define END_WAIT_NS (INT64_C(5) * 1000000000)
+
+void engine_add(struct engine *eng, struct sandbox *sb)
+{
+	struct list *at = &eng->sandboxes;
+
+	/* The end, except at start, when a directory lists them in any order. */
+	while (at->prev != &eng->sandboxes &&
+	       list_entry(at->prev, struct sandbox, link)->serial > sb->serial)
+		at = at->prev;
+	list_add_tail(at, &sb->link);
+	hmap_add(&eng->by_name, &sb->by_name, hmap_hash_str(sb->id));
+	hmap_add(&eng->by_serial, &sb->by_serial, hmap_hash_u64(sb->serial));
+	eng->count++;
+}
+
+void engine_remove(struct engine *eng, struct sandbox *sb)
+{
+	list_del(&sb->link);
+	hmap_del(&eng->by_name, &sb->by_name);
+	hmap_del(&eng->by_serial, &sb->by_serial);
+	eng->count--;
+}
+
+struct sandbox *sandbox_find(struct engine *eng, const char *id)
+{
+	struct hmap_node *n;
+
+	hmap_for_each_hash (n, &eng->by_name, hmap_hash_str(id)) {
+		struct sandbox *sb = container_of(n, struct sandbox, by_name);
+
+		if (strcmp(sb->id, id) == 0)
+			return sb;
+	}
+	return NULL;
+}
+
+struct sandbox *sandbox_find_serial(struct engine *eng, uint32_t serial)
+{
+	struct hmap_node *n;
+
+	hmap_for_each_hash (n, &eng->by_serial, hmap_hash_u64(serial)) {
+		struct sandbox *sb = container_of(n, struct sandbox, by_serial);
+
+		if (sb->serial == serial)
+			return sb;
+	}
+	return NULL;
+}
+
+struct sandbox *sandbox_next(struct engine *eng, uint32_t after)
+{
+	struct sandbox *at = sandbox_find_serial(eng, after);
+	struct sandbox *sb;
+
+	if (at)
+		return at->link.next == &eng->sandboxes
+			       ? NULL
+			       : list_entry(at->link.next, struct sandbox, link);
+	list_for_each (sb, &eng->sandboxes, link)
+		if (sb->serial > after)
+			return sb;
+	return NULL;
+}
+
+size_t sandbox_count(const struct engine *eng)
+{
+	return eng->count;
+}
+
+uint64_t engine_secret(const struct engine *eng)
+{
+	return eng->store.secret;
+}
+
+static int restore(struct engine *eng, uint32_t serial)
+{
+	struct sandbox *sb = sandbox_new(eng, serial);
+	struct err err = { 0 };
+	int r;
+
+	if (!sb)
+		return -ENOMEM;
+	r = record_read(sb, eng->store.fd, &err);
+	if (r == -ENOENT || r == -ENOMEM) {
+		sandbox_unref(sb);
+		if (r == -ENOENT) /* mkdir never got to its end */
+			(void)store_discard(&eng->store, serial, NULL);
+		return r == -ENOMEM ? r : 0;
+	}
+	if (r < 0) { /* what is in it may be dear to somebody: shown, not thrown away */
+		(void)snprintf(sb->id, sizeof(sb->id), "damaged-%u", serial);
+		sb->uid = geteuid();
+		sb->gid = getegid();
+	}
+	engine_add(eng, sb);
+	sb->state = SANDBOX_STOPPED;
+	if (r < 0) {
+		sb->ids->count = 0;
+	} else if (!idpool_claim(&eng->ids, sb->ids)) {
+		sb->ids->count = 0;
+		r = err_say(&err, EADDRINUSE, "its user ids %u… are not free any more",
+			    sb->ids->base);
+	} else {
+		r = journal_open(sb, &err);
+	}
+	if (r < 0) {
+		sb->state = SANDBOX_FAILED;
+		sb->why = err;
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+static int restore_all(struct engine *eng, struct err *err)
+{
+	AUTO(closedir) DIR *dir = NULL;
+	int fd = openat(eng->store.fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *e;
+
+	if (fd < 0 || !(dir = fdopendir(fd))) {
+		if (fd >= 0)
+			(void)close(fd);
+		return err_set(err, errno, "read 'sandboxes'");
+	}
+	while ((e = readdir(dir))) {
+		char *end;
+		unsigned long serial = strtoul(e->d_name, &end, 10);
+
+		if (*end || serial == 0 || serial >= eng->store.reserved)
+			continue;
+		if (restore(eng, (uint32_t)serial) < 0)
+			return err_set(err, ENOMEM, "bring back sandbox %lu", serial);
+	}
+	return 0;
+}
+
+static int engine_init(struct engine *eng, const struct engine_config *config, struct err *err)
+{
+	int r = store_open(&eng->store, config->state_dir, err);
+
+	if (r == 0)
+		r = trash_init(&eng->trash, eng->store.fd, err);
+	if (r == 0)
+		r = idpool_init(&eng->ids, err);
+	if (r == 0)
+		r = lo_request_build(&eng->lo, err);
+	if (r == 0)
+		r = image_host_new(&eng->image, eng->store.fd, eng->store.path, err);
+	if (r == 0)
+		r = restore_all(eng, err);
+	return r;
+}
+
+int engine_new(struct engine **ret, const struct engine_config *config, struct err *err)
+{
+	struct engine *eng = calloc(1, sizeof(*eng));
+	int r;
+
+	if (!eng)
+		return err_set(err, ENOMEM, "make the engine");
+	eng->loop = config->loop;
+	eng->agent_fd = config->agent_fd;
+	eng->store.fd = eng->store.lock = eng->trash.dirfd = eng->trash.wake = -1;
+	list_init(&eng->sandboxes);
+	list_init(&eng->runs);
+	hmap_init(&eng->by_name);
+	hmap_init(&eng->by_serial);
+	r = engine_init(eng, config, err);
+	if (r < 0) {
+		engine_free(eng);
+		return r;
+	}
+	trash_empty(&eng->trash); /* what a former hutchd left */
+	*ret = eng;
+	return 0;
+}
+
+void engine_free(struct engine *eng)
+{
+	struct sandbox_run *run;
+
+	if (!eng)
+		return;
+	eng->closing = true;
+	list_for_each (run, &eng->runs, link)
+		run_end(run, NULL);
+	run_wait_all(eng, ev_now() + END_WAIT_NS);
+	while (!list_empty(&eng->sandboxes)) {
+		struct sandbox *sb = list_first(&eng->sandboxes, struct sandbox, link);
+
+		engine_remove(eng, sb);
+		while (!list_empty(&sb->execs))
+			exec_drop(list_first(&sb->execs, struct exec, link));
+		sandbox_unref(sb);
+	}
+	hmap_done(&eng->by_name);
+	hmap_done(&eng->by_serial);
+	image_free(eng->image);
+	idpool_done(&eng->ids);
+	trash_done(&eng->trash);
+	store_close(&eng->store);
+	free(eng);
+}

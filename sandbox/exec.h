@@ -1,0 +1,152 @@
+/* exec.h - one command of a sandbox: its streams, its life, its result
+ *
+ * States: PENDING (its sandbox is being created, or nothing was sent yet) ->
+ * RUNNING -> DONE with a reason.  When it is DONE its result never changes.
+ * Its streams may go on: children that the leader left behind may hold them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/ev.h"
+#include "base/hmap.h"
+#include "base/watch.h"
+#include "sandbox/request.h"
+#include "sandbox/sandbox.h"
+
+enum exec_state { EXEC_PENDING, EXEC_RUNNING, EXEC_DONE };
+
+/* How the leader ended. */
+enum exec_reason {
+	EXEC_REASON_NONE,
+	EXEC_EXITED,
+	EXEC_SIGNALED,
+	EXEC_TIMED_OUT,
+	EXEC_OOM_KILLED,
+	EXEC_KILLED,
+	EXEC_FAILED, /* could not be started, or the engine failed: result.error says what */
+	EXEC_LOST,   /* its sandbox or its hutchd died; what became of it is not known */
+	EXEC_REASON_COUNT,
+};
+
+enum exec_stream { EXEC_STDOUT, EXEC_STDERR, EXEC_STREAM_COUNT };
+
+#define USAGE_UNKNOWN UINT64_MAX /* not collected: null in JSON, never 0 */
+
+struct exec_usage {
+	bool collected;
+	uint64_t cpu_user_ms, cpu_sys_ms, peak_memory_bytes, page_faults_major,
+		context_switches_involuntary, io_read_bytes, io_write_bytes;
+};
+
+struct exec_result {
+	enum exec_reason reason;
+	int exit_code; /* -1 unless EXITED */
+	int signal;    /* 0: none */
+	int code;      /* as `$?` would be: the node `code` */
+	bool oom_killed;
+	char *error; /* NULL: none */
+	struct exec_usage usage;
+	struct timespec started_at, finished_at; /* CLOCK_REALTIME */
+	int64_t duration_ms;
+	pid_t pid; /* inside; 0: it never had one */
+	/* When the result was released: children that were left behind may go on writing. */
+	uint64_t stream_bytes[2]; /* by enum exec_stream */
+	bool truncated, streams_open;
+};
+
+/* One output stream. Fields are the engine's. */
+struct stream {
+	struct exec *exec;
+	enum exec_stream which;
+	struct ev_source src; /* the pipe's reading end; fd -1 when it has ended */
+	int spool;            /* -1: no byte yet, or finished and nobody reads */
+	unsigned readers;     /* handles that keep `spool` open */
+	uint64_t size;        /* bytes in the spool so far */
+	bool ended;           /* no more bytes will come */
+	bool truncated;       /* bytes were lost: the state directory did not take them */
+	bool widened;         /* private to sandbox/ */
+	struct timespec changed_at;
+	struct list changed; /* watches: more bytes, or the end */
+};
+
+struct exec {
+	struct sandbox *sandbox; /* holds a reference */
+	unsigned refs;
+	struct list link; /* sandbox.execs */
+	struct hmap_node by_name, by_serial;
+	uint32_t serial; /* never used again in this sandbox */
+	char name[NAME_MAX_LEN + 1];
+	struct exec_request request;
+	enum exec_state state;
+	struct exec_result result; /* valid when DONE */
+	struct timespec created_at;
+	pid_t pid; /* as seen inside; 0: not known */
+	bool removed;
+	struct stream stream[EXEC_STREAM_COUNT];
+	struct list changed; /* watches: state */
+
+	/* stdin */
+	struct ev_source in;  /* the pipe's writing end; fd -1: at EOF */
+	unsigned writers;     /* open write handles */
+	bool in_armed;        /* EOF when the last of them closes */
+	struct list writable; /* watches: there is room, or EOF */
+
+	/* private to sandbox/ */
+	struct list unsent; /* sandbox_run.unsent, while PENDING */
+	int child[3];       /* the command's ends of its stdio, until they are sent; -1: none */
+	struct ev_timer deadline;
+	bool timed_out, killed; /* why we sent SIGKILL */
+	struct timespec started_at;
+	int64_t started_ns; /* ev_now() time */
+	uint32_t number;    /* its name, of a node that counts; 0: named */
+};
+
+/* Makes the node and sends it to the sandbox. Takes `req` on success. ESRCH: the sandbox does not
+ * run; EAGAIN-like limits have their own errno. A command that cannot start is no failure here. */
+int exec_create(struct sandbox *, struct exec_request *req, struct exec **ret, struct err *);
+/* Unlinks the node, kills what runs. */
+void exec_remove(struct exec *);
+
+struct exec *exec_find(struct sandbox *, const char *name);
+struct exec *exec_find_serial(struct sandbox *, uint32_t serial);
+struct exec *exec_next(struct sandbox *, uint32_t after_serial);
+struct exec *exec_ref(struct exec *);
+void exec_unref(struct exec *);
+
+/* This user's newest node, or NULL: none, removed, or the user's last request was refused. */
+struct exec *exec_last(struct sandbox *, uid_t);
+/* After a refusal: exec_last() is NULL until this user's next accepted request. */
+void exec_last_clear(struct sandbox *, uid_t);
+
+/* To the process group. Of a command that is over: nothing happens, 0. */
+int exec_signal(struct exec *, int sig, struct err *);
+/* Everything it started; the result will say `killed`. */
+int exec_kill(struct exec *, struct err *);
+/* stdin is at its end from here on. Cannot fail; twice is harmless. */
+void exec_close_stdin(struct exec *);
+
+/* Whoever reads or writes through a handle brackets it with these. */
+int stream_open(struct stream *, struct err *); /* readers++, opens the spool if there is one */
+void stream_close(struct stream *);
+/* Bytes at `off`; 0 at the true end; -EAGAIN when there is nothing yet; negative errno. */
+ssize_t stream_read(struct stream *, void *bytes, size_t len, uint64_t off);
+
+/* `truncates`: opened with O_TRUNC, which arms EOF as a write does. */
+void stdin_open(struct exec *, bool truncates);
+void stdin_close(struct exec *);
+/* Bytes taken (at least 1), -EAGAIN (pipe full, or not started yet), -EPIPE. */
+ssize_t stdin_write(struct exec *, const void *bytes, size_t len);
+/* Poll masks right now: EPOLLIN, EPOLLOUT, EPOLLHUP. */
+uint32_t stream_ready(const struct stream *, uint64_t off);
+uint32_t stdin_ready(const struct exec *);
+/* Lets `writable` fire when there is room, for whoever polls. stdin_write() does so itself. */
+void stdin_want(struct exec *);
+
+/* The texts of the nodes, without a newline at the end of status. */
+int exec_status_print(const struct exec *, struct buf *);
+int exec_result_print(const struct exec *, struct buf *); /* only when DONE */
+const char *exec_reason_name(enum exec_reason);

@@ -1,0 +1,195 @@
+/* exec_end.c - how a command ends: what the agent reported becomes its result
+ *
+ * exec_finish() is the one place where a result is released.  Before that exactly
+ * the bytes that are in the pipes are moved to the spools, so that whoever has read
+ * the result finds all that the leader wrote; the end of the streams is not
+ * waited for, since children that were left behind may hold them for hours.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/auto.h"
+#include "sandbox/sandbox-internal.h"
+
+enum { CODE_TIMEOUT = 124, CODE_ENGINE = 125, CODE_NOT_STARTED = 126, CODE_NOT_FOUND = 127 };
+
+void exec_on_started(struct exec *ex, pid_t pid)
+{
+	ex->pid = pid;
+	ex->state = EXEC_RUNNING;
+	watch_fire_all(&ex->changed);
+}
+
+static bool may_go(const struct exec *ex)
+{
+	return ex->state == EXEC_DONE && ex->refs == 1 && ex->stream[EXEC_STDOUT].ended &&
+	       ex->stream[EXEC_STDERR].ended;
+}
+
+/* The oldest finished nodes go when there are too many; one that is open, or whose children
+ * live, is passed over. */
+static void trim(struct sandbox *sb)
+{
+	struct exec *ex, *next;
+
+	list_for_each_safe (ex, next, &sb->execs, link) {
+		if (sb->exec_finished <= EXEC_KEEP)
+			return;
+		if (may_go(ex)) {
+			journal_remove(ex);
+			exec_drop(ex);
+		}
+	}
+}
+
+void exec_finish(struct exec *ex, struct exec_result *res)
+{
+	struct sandbox *sb = ex->sandbox;
+
+	ev_timer_cancel(&ex->deadline);
+	list_del(&ex->unsent);
+	for (size_t i = 0; i < ARRAY_SIZE(ex->child); i++)
+		close_auto(&ex->child[i]);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
+		stream_settle(&ex->stream[i]);
+		res->stream_bytes[i] = ex->stream[i].size;
+		res->truncated |= ex->stream[i].truncated;
+		res->streams_open |= !ex->stream[i].ended;
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &res->finished_at);
+	res->started_at = ex->started_ns ? ex->started_at : ex->created_at;
+	res->duration_ms = ex->started_ns ? (ev_now() - ex->started_ns) / 1000000 : 0;
+	res->pid = ex->pid;
+	ex->result = *res;
+	ex->state = EXEC_DONE;
+	sb->exec_finished++;
+	journal_finish(ex);
+	exec_ref(ex);
+	watch_fire_all(&ex->changed);
+	exec_unref(ex);
+	trim(sb);
+}
+
+void exec_fail(struct exec *ex, int code, const char *error)
+{
+	struct exec_result res = {
+		.reason = EXEC_FAILED, .exit_code = -1, .code = code, .error = strdup(error)
+	};
+
+	exec_finish(ex, &res);
+}
+
+/* What the person who asked sees as `failed: …`. */
+static void say_failure(const struct exec *ex, enum agent_stage stage, int error, struct err *err)
+{
+	const struct exec_request *req = &ex->request;
+	const struct spec *spec = &ex->sandbox->spec;
+	const char *program = req->argv ? req->argv[0] : "its interpreter";
+	const char *user = req->user ? req->user : spec->user ? spec->user : "0";
+	const char *cwd = req->cwd ? req->cwd : spec->cwd ? spec->cwd : "its home";
+
+	switch (stage) {
+	case AGENT_STAGE_EXEC:
+		if (error == ENOENT && req->argv && !strchr(program, '/'))
+			err_say(err, error, "'%s': no such program in the sandbox's PATH", program);
+		else
+			err_set(err, error, "execute '%s'", program);
+		return;
+	case AGENT_STAGE_CWD:
+		err_set(err, error, "change to the directory '%s'", cwd);
+		return;
+	case AGENT_STAGE_USER:
+		if (error == ENOENT)
+			err_say(err, error, "there is no user '%s' in the sandbox", user);
+		else
+			err_set(err, error, "look up the user '%s'", user);
+		return;
+	case AGENT_STAGE_IDS:
+		err_set(err, error, "become the user '%s'", user);
+		return;
+	case AGENT_STAGE_SCRIPT:
+		err_set(err, error, "put the script into the sandbox");
+		return;
+	case AGENT_STAGE_FORK:
+		err_set(err, error, "make a process for it");
+		return;
+	case AGENT_STAGE_STDIO:
+		err_set(err, error, "give it its standard streams");
+		return;
+	case AGENT_STAGE_REQUEST:
+	case AGENT_STAGE_COUNT:
+		break;
+	}
+	err_set(err, error, "hand the command to the sandbox");
+}
+
+void exec_on_failed(struct exec *ex, enum agent_stage stage, int error)
+{
+	struct err err = { 0 };
+	bool theirs = stage == AGENT_STAGE_EXEC || stage == AGENT_STAGE_CWD ||
+		      stage == AGENT_STAGE_USER || stage == AGENT_STAGE_IDS;
+
+	say_failure(ex, stage, error, &err);
+	exec_fail(ex,
+		  !theirs                                        ? CODE_ENGINE
+		  : stage == AGENT_STAGE_EXEC && error == ENOENT ? CODE_NOT_FOUND
+								 : CODE_NOT_STARTED,
+		  err.msg);
+}
+
+static uint64_t known(uint64_t n, uint64_t divisor)
+{
+	return n == AGENT_UNKNOWN ? USAGE_UNKNOWN : n / divisor;
+}
+
+void exec_on_exited(struct exec *ex, int status, const struct agent_usage *u)
+{
+	struct exec_result res = {
+		.reason = EXEC_EXITED,
+		.usage = { .collected = true,
+			   .cpu_user_ms = known(u->user_us, 1000),
+			   .cpu_sys_ms = known(u->sys_us, 1000),
+			   .peak_memory_bytes = known(u->maxrss_bytes, 1),
+			   .page_faults_major = known(u->majflt, 1),
+			   .context_switches_involuntary = known(u->nivcsw, 1),
+			   .io_read_bytes = known(u->io_read_bytes, 1),
+			   .io_write_bytes = known(u->io_write_bytes, 1) },
+	};
+
+	if (WIFEXITED(status)) {
+		res.exit_code = res.code = WEXITSTATUS(status);
+	} else {
+		res.exit_code = -1;
+		res.signal = WTERMSIG(status);
+		res.code = 128 + res.signal;
+		res.reason = EXEC_SIGNALED;
+		/* Ours only if it is what we sent: a leader may have died of something else. */
+		if (res.signal == SIGKILL && ex->timed_out) {
+			res.reason = EXEC_TIMED_OUT;
+			res.code = CODE_TIMEOUT;
+		} else if (res.signal == SIGKILL && ex->killed) {
+			res.reason = EXEC_KILLED;
+		}
+	}
+	exec_finish(ex, &res);
+}
+
+void exec_on_run_end(struct exec *ex, const struct err *fault)
+{
+	struct exec_result res = { .exit_code = -1 };
+
+	if (ex->killed && !fault->code) {
+		res.reason = EXEC_KILLED;
+		res.signal = SIGKILL;
+		res.code = 128 + SIGKILL;
+	} else {
+		res.reason = EXEC_LOST;
+		res.code = CODE_ENGINE;
+		res.error = strdup(fault->code ? fault->msg : "hutchd was stopped meanwhile");
+	}
+	exec_finish(ex, &res);
+}

@@ -1,0 +1,285 @@
+/* journal.c - sandboxes/N/journal: which commands a sandbox has had, for the next hutchd
+ *
+ * Lines of JSON, appended with one write(2) each:
+ *
+ *	{"n":5,"name":"5","num":5,"by":0,"unique":1234,"at":"…","req":{…}}	accepted
+ *	{"n":5,"code":0,"res":{…}}						over
+ *	{"n":5,"rm":true}							removed
+ *	{"next":6,"num":6}			what a rewrite keeps of nodes that are gone
+ *
+ * A line that is cut short by a crash is the last one, and is ignored.  The file
+ * is rewritten when it has grown to more than twice what was left the last time,
+ * so a sandbox that runs commands for months stays small.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "sandbox/request-internal.h"
+#include "sandbox/sandbox-internal.h"
+
+#define LINE_MAX_BYTES   (16 * 1024 * 1024)
+#define REWRITE_ABOVE    (4 * 1024 * 1024)
+#define JOURNAL_NAME_LEN (STORE_NAME_LEN + 16)
+
+static void journal_name(const struct sandbox *sb, char out[JOURNAL_NAME_LEN])
+{
+	char dir[STORE_NAME_LEN];
+
+	store_sandbox_name(dir, sb->serial);
+	(void)snprintf(out, JOURNAL_NAME_LEN, "%s/journal", dir);
+}
+
+/* --- writing --- */
+
+static int print_commit(const struct exec *ex, struct buf *out)
+{
+	char at[RFC3339_LEN + 1];
+	int r;
+
+	rfc3339(at, &ex->created_at);
+	r = buf_printf(out,
+		       "{\"n\":%u,\"name\":\"%s\",\"num\":%u,\"by\":%u,\"unique\":%" PRIu64
+		       ",\"at\":\"%s\",\"req\":",
+		       ex->serial, ex->name, ex->number, ex->request.by, ex->request.unique, at);
+	if (r == 0)
+		r = exec_request_print(&ex->request, out);
+	return r < 0 ? r : buf_printf(out, "}\n");
+}
+
+static int print_finish(const struct exec *ex, struct buf *out)
+{
+	int r = buf_printf(out, "{\"n\":%u,\"code\":%d,\"res\":", ex->serial, ex->result.code);
+
+	if (r == 0)
+		r = exec_result_print(ex, out);
+	return r < 0 ? r : buf_printf(out, "}\n");
+}
+
+static int append(struct journal *j, const struct buf *line)
+{
+	int r = write_all(j->fd, line->data, line->len);
+
+	if (r == 0)
+		j->size += line->len;
+	return r;
+}
+
+static int print_all(const struct sandbox *sb, struct buf *out)
+{
+	const struct exec *ex;
+	int r = buf_printf(out, "{\"next\":%u,\"num\":%u}\n", sb->next_exec_serial,
+			   sb->next_exec_number);
+
+	list_for_each (ex, &sb->execs, link) {
+		if (r == 0)
+			r = print_commit(ex, out);
+		if (r == 0 && ex->state == EXEC_DONE)
+			r = print_finish(ex, out);
+	}
+	return r;
+}
+
+/* Failing leaves the old one in use, which is only long. */
+static void rewrite(struct sandbox *sb)
+{
+	struct journal *j = sb->journal;
+	auto_buf struct buf text = { 0 };
+	char name[JOURNAL_NAME_LEN];
+	int fd;
+
+	journal_name(sb, name);
+	j->rewritten = j->size; /* not at once again, whatever happens */
+	if (print_all(sb, &text) < 0 ||
+	    file_replace(sb->engine->store.fd, name, 0600, text.data, text.len, NULL) < 0)
+		return;
+	fd = openat(sb->engine->store.fd, name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	close_auto(&j->fd);
+	j->fd = fd;
+	j->size = j->rewritten = text.len;
+}
+
+static void rewrite_when_long(struct sandbox *sb)
+{
+	if (sb->journal->size > sb->journal->rewritten * 2 + REWRITE_ABOVE)
+		rewrite(sb);
+}
+
+int journal_commit(const struct exec *ex, struct err *err)
+{
+	auto_buf struct buf line = { 0 };
+	int r = print_commit(ex, &line);
+
+	if (r == 0)
+		r = append(ex->sandbox->journal, &line);
+	return r < 0 ? err_set(err, -r, "write it into the state directory") : 0;
+}
+
+void journal_finish(const struct exec *ex)
+{
+	auto_buf struct buf line = { 0 };
+
+	if (ex->removed)
+		return;
+	/* A result that the disk does not take is still told to whoever waits now. */
+	if (print_finish(ex, &line) == 0)
+		(void)append(ex->sandbox->journal, &line);
+	rewrite_when_long(ex->sandbox);
+}
+
+void journal_remove(const struct exec *ex)
+{
+	auto_buf struct buf line = { 0 };
+
+	if (buf_printf(&line, "{\"n\":%u,\"rm\":true}\n", ex->serial) == 0)
+		(void)append(ex->sandbox->journal, &line);
+}
+
+/* --- reading --- */
+
+struct loader {
+	struct sandbox *sandbox;
+	struct err *err;
+	bool stale; /* something in it is gone or was not over */
+};
+
+static double number(const cJSON *doc, const char *key)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(doc, key);
+
+	return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+static int load_commit(struct loader *l, const cJSON *doc, uint32_t serial)
+{
+	const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "name"));
+	const char *at = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "at"));
+	struct exec_record rec = { .serial = serial, .number = (uint32_t)number(doc, "num") };
+	struct sandbox *sb = l->sandbox;
+	int r;
+
+	if (!name || name_fault(name) || exec_find_serial(sb, serial) || exec_find(sb, name))
+		return 0;
+	r = exec_request_take(&rec.request, cJSON_GetObjectItemCaseSensitive(doc, "req"), NULL);
+	if (r < 0) /* of another version, or a broken one: the node is there all the same */
+		r = exec_request_broken(&rec.request, "", 0, "its request cannot be read back");
+	if (r < 0)
+		return r;
+	rec.request.by = (uid_t)number(doc, "by");
+	rec.request.unique = (uint64_t)number(doc, "unique");
+	(void)snprintf(rec.name, sizeof(rec.name), "%s", name);
+	if (at)
+		(void)rfc3339_parse(at, &rec.created_at);
+	rec.result = (struct exec_result){
+		.reason = EXEC_LOST, .exit_code = -1, .code = 125, .started_at = rec.created_at
+	};
+	r = exec_restore(sb, &rec, l->err);
+	exec_request_done(&rec.request);
+	if (serial >= sb->next_exec_serial)
+		sb->next_exec_serial = serial + 1;
+	if (rec.number >= sb->next_exec_number)
+		sb->next_exec_number = rec.number + 1;
+	return r;
+}
+
+static int load_line(struct loader *l, const char *line, size_t len)
+{
+	AUTO(cJSON_Delete) cJSON *doc = json_parse(line, len, LINE_MAX_BYTES, NULL);
+	uint32_t serial = (uint32_t)number(doc, "n");
+	struct sandbox *sb = l->sandbox;
+	const cJSON *res;
+	struct exec *ex;
+
+	if (!doc)
+		return 0;
+	if (!serial) {
+		if (number(doc, "next") > sb->next_exec_serial)
+			sb->next_exec_serial = (uint32_t)number(doc, "next");
+		if (number(doc, "num") > sb->next_exec_number)
+			sb->next_exec_number = (uint32_t)number(doc, "num");
+		return 0;
+	}
+	if (cJSON_HasObjectItem(doc, "name"))
+		return load_commit(l, doc, serial);
+	ex = exec_find_serial(sb, serial);
+	res = cJSON_GetObjectItemCaseSensitive(doc, "res");
+	if (ex && res) {
+		exec_result_done(&ex->result);
+		if (exec_result_parse(&ex->result, res, NULL) < 0)
+			ex->result.reason = EXEC_LOST;
+		ex->result.code = (int)number(doc, "code");
+	} else if (ex) {
+		l->stale = true;
+		exec_drop(ex);
+	}
+	return 0;
+}
+
+/* Those that have no result were running when hutchd ended. */
+static void finish_lost(struct loader *l)
+{
+	struct exec *ex;
+
+	list_for_each (ex, &l->sandbox->execs, link) {
+		struct exec_result *res = &ex->result;
+
+		if (res->reason != EXEC_LOST || res->error)
+			continue;
+		l->stale = true;
+		res->error = strdup("hutchd ended while it ran");
+		(void)clock_gettime(CLOCK_REALTIME, &res->finished_at);
+		for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+			res->stream_bytes[i] = ex->stream[i].size;
+	}
+}
+
+static int load(struct sandbox *sb, const struct buf *text, struct err *err)
+{
+	struct loader l = { .sandbox = sb, .err = err };
+	const char *line = text->data, *end = text->data + text->len, *nl;
+	int r = 0;
+
+	while (r == 0 && line < end && (nl = memchr(line, '\n', (size_t)(end - line)))) {
+		r = load_line(&l, line, (size_t)(nl - line));
+		line = nl + 1;
+	}
+	if (r < 0)
+		return r;
+	finish_lost(&l);
+	if (l.stale || line < end)
+		rewrite(sb);
+	return 0;
+}
+
+int journal_open(struct sandbox *sb, struct err *err)
+{
+	auto_buf struct buf text = { 0 };
+	char name[JOURNAL_NAME_LEN];
+	int state = sb->engine->store.fd, r = 0;
+
+	journal_name(sb, name);
+	sb->journal->fd =
+		openat(state, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (sb->journal->fd < 0)
+		return err_set(err, errno, "open its journal");
+	r = file_read(state, name, &text, err);
+	if (r == 0 && text.len) {
+		sb->journal->size = sb->journal->rewritten = text.len;
+		r = load(sb, &text, err);
+	}
+	return r;
+}
+
+void journal_close(struct sandbox *sb)
+{
+	close_auto(&sb->journal->fd);
+}

@@ -1,0 +1,266 @@
+/* launch.c - see launch.h
+ *
+ *	hutchd					child
+ *	clone3 ------------------------------>	keeps its descriptors, waits
+ *	writes uid_map and gid_map
+ *	opens detached mounts of image and layer
+ *	one message with them --------------->	the stages, one after the other
+ *	returns					execveat: the agent
+ *	... loop ... <------------------------	AGENT_READY
+ *
+ * hutchd waits for nothing.  If it dies or gives up, the child sees the end of
+ * the socket, or PDEATHSIG, and exits.  The child is a fork without CLONE_VM (it
+ * must wait for hutchd, which a vfork would have stopped), of a daemon that may
+ * hold locks of its allocator: from here to execveat it makes system calls only.
+ */
+#include "sandbox/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/proto.h"
+#include "base/auto.h"
+#include "base/file.h"
+#include "sandbox/launch-internal.h"
+
+/* The order is the wall: see the comments of the stages for what each must follow. */
+static const struct stage {
+	const char *name; /* stands in "start sandbox: NAME: errno's text" */
+	int (*run)(struct child *);
+} launch_stages[] = {
+	{ "keep only the descriptors it needs", child_keep_fds },
+	{ "wait for the id maps", child_wait_maps },
+	{ "become user 0 of the sandbox", ids_become_root },
+	{ "unshare the cgroup namespace", namespaces_enter_cgroup },
+	{ "make the mounts private", namespaces_private_mounts },
+	{ "mount the root filesystem", rootfs_mount },
+	{ "bind /usr from the host", rootfs_bind_host },
+	{ "mount /dev", dev_mount },
+	{ "mount /proc", rootfs_mount_proc },
+	{ "mask /proc", masks_apply },
+	{ "mount /tmp", rootfs_mount_tmp },
+	{ "bring up the loopback link", namespaces_lo_up },
+	{ "pivot into the root filesystem", rootfs_pivot },
+	{ "set the hostname", namespaces_hostname },
+	{ "set resource limits", rlimits_set },
+	{ "drop capabilities", caps_drop },
+	{ "execute the agent", child_exec_agent },
+};
+_Static_assert(ARRAY_SIZE(launch_stages) <= AGENT_SETUP_SELF, "stages fit the protocol");
+
+const char *launch_stage_name(unsigned stage)
+{
+	if (stage < ARRAY_SIZE(launch_stages))
+		return launch_stages[stage].name;
+	return stage == AGENT_SETUP_SELF ? "prepare the agent" : "set up (unknown stage)";
+}
+
+/* ---- in the child ---- */
+
+/* First of all: copies of the daemon's pipes would keep streams of other sandboxes open.  Nor
+ * does it stay in the session of the daemon's terminal. */
+int child_keep_fds(struct child *c)
+{
+	/* Above both targets first, so that neither is overwritten. */
+	int control = fcntl(c->control, F_DUPFD_CLOEXEC, 10);
+	int agent = fcntl(c->agent, F_DUPFD_CLOEXEC, 10);
+
+	if (control < 0 || agent < 0)
+		return -errno;
+	/* The agent inherits the socket, and not the file it is executed from. */
+	if (dup2(control, CHILD_CONTROL_FD) < 0 || dup3(agent, CHILD_AGENT_FD, O_CLOEXEC) < 0)
+		return -errno;
+	c->control = CHILD_CONTROL_FD;
+	c->agent = CHILD_AGENT_FD;
+	if (close_range(CHILD_AGENT_FD + 1, ~0U, 0) < 0)
+		return -errno;
+	return setsid() < 0 ? -errno : 0;
+}
+
+/* The go: one byte, and the detached mounts where hutchd may make them. */
+int child_wait_maps(struct child *c)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	char go;
+	struct iovec iov = { &go, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cm;
+	ssize_t n = recvmsg(c->control, &msg, MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return -errno;
+	if (n == 0)
+		_exit(1); /* hutchd gave up: nobody listens */
+	cm = CMSG_FIRSTHDR(&msg);
+	if (cm && cm->cmsg_type == SCM_RIGHTS && cm->cmsg_len == CMSG_LEN(2 * sizeof(int))) {
+		memcpy(&c->image_tree, CMSG_DATA(cm), sizeof(int));
+		memcpy(&c->layer_tree, CMSG_DATA(cm) + sizeof(int), sizeof(int));
+	}
+	return 0;
+}
+
+int child_exec_agent(struct child *c)
+{
+	static const char name[] = "hutch-agent";
+	char *argv[] = { (char *)(uintptr_t)name, NULL };
+	char *envp[] = { NULL };
+
+	/* The agent's 0, 1 and 2, and its commands' where they have no pipe: the new /dev/null. */
+	for (int fd = 0; fd < 3; fd++)
+		(void)close(fd);
+	if (open("/dev/null", O_RDWR) != 0 || dup(0) != 1 || dup(0) != 2)
+		return errno ? -errno : -EBADF;
+	if (close_range(CHILD_AGENT_FD + 1, ~0U, 0) < 0)
+		return -errno;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	(void)execveat(c->agent, "", argv, envp, AT_EMPTY_PATH);
+	return -errno;
+}
+
+static _Noreturn void child_run(struct child *c)
+{
+	struct agent_event ev = { .kind = AGENT_SETUP_FAILED };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(launch_stages); i++) {
+		int r = launch_stages[i].run(c);
+
+		if (r < 0) {
+			ev.value = (int32_t)i;
+			ev.error = -r;
+			break;
+		}
+	}
+	(void)send(c->control, &ev, sizeof(ev), MSG_NOSIGNAL); /* if nobody listens, so be it */
+	_exit(1);
+}
+
+/* ---- in hutchd ---- */
+
+static pid_t clone_child(int *pidfd)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+			 CLONE_NEWNET | CLONE_PIDFD,
+		.pidfd = (uintptr_t)pidfd,
+		.exit_signal = SIGCHLD,
+	};
+
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* Paths to the state directory lead through directories that the sandbox's ids cannot traverse,
+ * and a descriptor of our mount namespace cannot be bound in another (EINVAL): detached mounts
+ * can.  Not root: both are -1, and the child, who is our own user then, opens by path. */
+static int open_trees(const struct launch_plan *plan, pid_t pid, int tree[2], struct err *err)
+{
+	auto_close int userns = plan->image->idmaps ? ids_userns(pid) : -1;
+
+	tree[0] = image_mount(plan->image, userns);
+	if (tree[0] == -EPERM)
+		return 0;
+	if (tree[0] < 0)
+		return err_set(err, -tree[0], "mount the image '%s'", plan->image->path);
+	tree[1] = open_tree(plan->layer_dir, plan->layer_name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree[1] < 0)
+		return err_set(err, errno, "mount the layer '%s'", plan->layer_path);
+	return 0;
+}
+
+static int release_child(int control, const int tree[2], struct err *err)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} cm = { 0 };
+	char go = 0;
+	struct iovec iov = { &go, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (tree[0] >= 0) {
+		cm.align = (struct cmsghdr){
+			.cmsg_len = CMSG_LEN(2 * sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+		};
+		memcpy(CMSG_DATA(&cm.align), tree, 2 * sizeof(int));
+		msg.msg_control = &cm;
+		msg.msg_controllen = sizeof(cm);
+	}
+	if (sendmsg(control, &msg, MSG_NOSIGNAL) < 0)
+		return err_set(err, errno, "release process 1");
+	return 0;
+}
+
+static int prepare_child(const struct launch_plan *plan, pid_t pid, int control, struct err *err)
+{
+	int tree[2] = { -1, -1 };
+	int r = ids_write(pid, &plan->ids, err);
+
+	if (r == 0)
+		r = open_trees(plan, pid, tree, err);
+	if (r == 0)
+		r = release_child(control, tree, err);
+	for (int i = 0; i < 2; i++)
+		if (tree[i] >= 0)
+			(void)close(tree[i]);
+	return r;
+}
+
+int launch(const struct launch_plan *plan, struct launched *ret, struct err *err)
+{
+	int pair[2], pidfd = -1, r;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(err, errno, "make a socket for the agent");
+	pid = clone_child(&pidfd);
+	if (pid == 0) {
+		struct child c = {
+			.plan = plan,
+			.control = pair[1],
+			.agent = plan->agent_fd,
+			.image_tree = -1,
+			.layer_tree = -1,
+			.staging = -1,
+			.root = -1,
+			.null = -1,
+		};
+
+		child_run(&c);
+	}
+	(void)close(pair[1]);
+	r = pid < 0 ? err_set(err, errno, "make a process in new namespaces") : 0;
+	if (r == 0)
+		r = prepare_child(plan, pid, pair[0], err);
+	if (r == 0 && (r = fd_set_nonblock(pair[0])) < 0)
+		r = err_set(err, -r, "set up the agent's socket");
+	if (r < 0) {
+		(void)close(pair[0]); /* the end of the socket: the child exits by itself */
+		if (pid > 0) {
+			(void)waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){ 0 }, WEXITED);
+			(void)close(pidfd);
+		}
+		return r;
+	}
+	*ret = (struct launched){ pid, pidfd, pair[0] };
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* launch.h - process 1 of a sandbox, from clone3 to the agent's first message
+ *
+ * The plan is made by the engine; launch() runs it: one clone3 with the
+ * namespaces, the id maps written from outside, then the stages in the child, in
+ * the order of launch_stages, then the agent by execveat.  A stage that fails is
+ * reported over the control socket as a number and an errno (agent/proto.h),
+ * never as text: the child must not allocate, nor run anything of stdio.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "net/link/lo.h"
+
+/* A block of host ids: `base` is user 0 inside. count 1: an unprivileged hutchd's own id. */
+struct id_range {
+	uint32_t base, count;
+};
+
+/* What every sandbox of one image shares; prepared once. */
+struct image;
+/* The image `host`: DIR/host is (re)made below the state directory, see image_host.c. */
+int image_host_new(struct image **ret, int state_fd, const char *state_dir, struct err *);
+void image_free(struct image *);
+
+/* Makes the writable layer: LAYER/{upper,work} with the empty directories and the generated
+ * files of /etc that an image's sandboxes own, belonging to ids->base. `dirfd` holds `name`. */
+int layer_make(const struct image *, int dirfd, const char *name, const char *hostname,
+	       const struct id_range *, struct err *);
+
+struct launch_plan {
+	const char *hostname;
+	struct id_range ids;
+	const struct image *image;
+	int layer_dir;               /* the directory that holds `layer_name`; borrowed */
+	const char *layer_name;      /* one path component */
+	const char *layer_path;      /* absolute: for an unprivileged hutchd */
+	int agent_fd;                /* sealed memfd with the agent; borrowed */
+	const struct lo_request *lo; /* borrowed */
+};
+
+struct launched {
+	pid_t pid;
+	int pidfd;   /* owned: readable when process 1 has ended; waitid(P_PIDFD) reaps it */
+	int control; /* owned: SOCK_SEQPACKET, non-blocking; speaks agent/proto.h */
+};
+
+int launch(const struct launch_plan *, struct launched *ret, struct err *);
+
+/* What stage number `stage` was about, for sentences: "mount /proc". */
+const char *launch_stage_name(unsigned stage);

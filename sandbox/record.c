@@ -1,0 +1,109 @@
+/* record.c - sandboxes/N/record.json: what a sandbox is, for the next hutchd
+ *
+ * Written when it is made and when its owner or mode changes; replaced as a whole.
+ * It holds the spec, and with it whatever secrets a user put into env: 0600.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "sandbox/request-internal.h"
+#include "sandbox/sandbox-internal.h"
+
+#define RECORD_MAX      (8 * 1024 * 1024) /* escapes make a spec of REQUEST_MAX longer */
+#define RECORD_NAME_LEN (STORE_NAME_LEN + 16)
+
+static void record_name(const struct sandbox *sb, char out[RECORD_NAME_LEN])
+{
+	char dir[STORE_NAME_LEN];
+
+	store_sandbox_name(dir, sb->serial);
+	(void)snprintf(out, RECORD_NAME_LEN, "%s/record.json", dir);
+}
+
+static int print(const struct sandbox *sb, struct buf *out)
+{
+	char created[RFC3339_LEN + 1];
+	int r;
+
+	rfc3339(created, &sb->created);
+	r = buf_printf(out,
+		       "{\"id\":\"%s\",\"uid\":%u,\"gid\":%u,\"mode\":%u,\"created\":\"%s\","
+		       "\"ids\":{\"base\":%u,\"count\":%u},\"spec\":{\"name\":\"%s\"",
+		       sb->id, sb->uid, sb->gid, sb->mode, created, sb->ids->base, sb->ids->count,
+		       sb->id);
+	if (r == 0)
+		r = request_print_env(out, &sb->spec.env);
+	if (r == 0 && sb->spec.cwd)
+		r = request_print_string(out, "cwd", sb->spec.cwd);
+	if (r == 0 && sb->spec.user)
+		r = request_print_string(out, "user", sb->spec.user);
+	return r < 0 ? r : buf_printf(out, "}}\n");
+}
+
+int record_write(const struct sandbox *sb, struct err *err)
+{
+	auto_buf struct buf text = { 0 };
+	char name[RECORD_NAME_LEN];
+
+	if (print(sb, &text) < 0)
+		return err_set(err, ENOMEM, "write its record");
+	record_name(sb, name);
+	return file_replace(sb->engine->store.fd, name, 0600, text.data, text.len, err);
+}
+
+static uint32_t number(const cJSON *obj, const char *key)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= UINT32_MAX
+		       ? (uint32_t)item->valuedouble
+		       : 0;
+}
+
+static int fill(struct sandbox *sb, const cJSON *doc, struct err *err)
+{
+	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(doc, "ids");
+	const char *created =
+		cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "created"));
+	const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "id"));
+	int r;
+
+	if (!id || name_fault(id))
+		return err_say(err, EINVAL, "it has no id");
+	r = spec_take(&sb->spec, cJSON_GetObjectItemCaseSensitive(doc, "spec"), err);
+	if (r < 0)
+		return r;
+	(void)snprintf(sb->id, sizeof(sb->id), "%s", id);
+	sb->uid = number(doc, "uid");
+	sb->gid = number(doc, "gid");
+	sb->mode = number(doc, "mode") & 0777;
+	sb->ids->base = number(ids, "base");
+	sb->ids->count = number(ids, "count");
+	if (created)
+		(void)rfc3339_parse(created, &sb->created);
+	sb->changed_at = sb->execs_changed_at = sb->created;
+	return 0;
+}
+
+int record_read(struct sandbox *sb, int state_fd, struct err *err)
+{
+	auto_buf struct buf text = { .max = RECORD_MAX };
+	AUTO(cJSON_Delete) cJSON *doc = NULL;
+	struct err why = { 0 };
+	char name[RECORD_NAME_LEN];
+	int r;
+
+	record_name(sb, name);
+	r = file_read(state_fd, name, &text, &why);
+	if (r == 0) {
+		doc = json_parse(text.data ? text.data : "", text.len, RECORD_MAX, &why);
+		r = doc ? fill(sb, doc, &why) : -why.code;
+	}
+	return r < 0 ? err_say(err, -r, "its record: %s", why.msg) : 0;
+}

@@ -1,0 +1,18 @@
+/* request-internal.h - what spec.c and request.c share: values that both kinds of request have */
+#pragma once
+
+#include "sandbox/request.h"
+
+/* What spec_parse() and exec_request_parse() do behind the parser. */
+int spec_take(struct spec *ret, const cJSON *doc, struct err *);
+int exec_request_take(struct exec_request *ret, const cJSON *doc, struct err *);
+
+/* Each replaces *ret by a copy of the value; "must be …" with -EINVAL otherwise. */
+int request_take_env(struct env *ret, const cJSON *value, struct err *);
+int request_take_cwd(char **ret, const cJSON *value, struct err *);
+int request_take_user(char **ret, const cJSON *value, struct err *);
+
+/* Appends ,"key":"value" (or null, where value is NULL). */
+int request_print_string(struct buf *, const char *key, const char *value);
+/* Appends ,"env":{…} */
+int request_print_env(struct buf *, const struct env *);

@@ -1,0 +1,243 @@
+/* request.c - what a command is made from
+ *
+ * Three forms: a JSON object, a JSON array (the argv), and text (a script).  All
+ * that can be refused by looking at the bytes alone is refused here.
+ */
+#include "sandbox/request-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int take_argv(struct exec_request *req, const cJSON *value, struct err *err)
+{
+	int count = cJSON_GetArraySize(value);
+	const cJSON *item;
+
+	if (count == 0)
+		return err_say(err, EINVAL, "is empty: name a program");
+	req->argv = calloc((size_t)count + 1, sizeof(*req->argv));
+	if (!req->argv)
+		return err_set(err, ENOMEM, "copy the arguments");
+	cJSON_ArrayForEach (item, value) {
+		const char *text = NULL;
+		int r = json_get_string(item, &text, err);
+
+		if (r == 0 && strlen(text) > REQUEST_ARG_MAX)
+			r = err_say(err, E2BIG, "is longer than %d bytes", REQUEST_ARG_MAX);
+		if (r == 0 && !(req->argv[req->argc] = strdup(text)))
+			r = err_set(err, ENOMEM, "copy");
+		if (r < 0)
+			return err_wrap(err, r, "argument %zu", req->argc);
+		req->argc++;
+	}
+	return 0;
+}
+
+static int set_script(struct exec_request *req, const char *bytes, size_t len, struct err *err)
+{
+	req->script = malloc(len + 1);
+	if (!req->script)
+		return err_set(err, ENOMEM, "copy the script");
+	memcpy(req->script, bytes, len);
+	req->script[len] = '\0';
+	req->script_len = len;
+	return 0;
+}
+
+static int take_cmd(void *obj, const cJSON *value, struct err *err)
+{
+	const char *text = NULL;
+	int r;
+
+	if (cJSON_IsArray(value))
+		return take_argv(obj, value, err);
+	r = json_get_string(value, &text, NULL);
+	if (r < 0)
+		return err_say(err, EINVAL,
+			       "must be an array of strings (the argv) or a string (a script)");
+	return set_script(obj, text, strlen(text), err);
+}
+
+static int take_env(void *obj, const cJSON *value, struct err *err)
+{
+	return request_take_env(&((struct exec_request *)obj)->env, value, err);
+}
+
+static int take_cwd(void *obj, const cJSON *value, struct err *err)
+{
+	return request_take_cwd(&((struct exec_request *)obj)->cwd, value, err);
+}
+
+static int take_user(void *obj, const cJSON *value, struct err *err)
+{
+	return request_take_user(&((struct exec_request *)obj)->user, value, err);
+}
+
+static int take_timeout(void *obj, const cJSON *value, struct err *err)
+{
+	return json_get_number(value, &((struct exec_request *)obj)->timeout_s, err);
+}
+
+static const char *const stdio_name[] = {
+	[EXEC_STDIO_PIPE] = "pipe",
+	[EXEC_STDIO_NULL] = "null",
+	[EXEC_STDIO_MERGE] = "merge",
+};
+
+/* `last`: the highest mode that this stream may have. */
+static int take_stdio(enum exec_stdio *ret, enum exec_stdio last, const cJSON *value,
+		      struct err *err)
+{
+	const char *text = NULL;
+	int r = json_get_string(value, &text, err);
+
+	if (r < 0)
+		return r;
+	for (enum exec_stdio i = EXEC_STDIO_PIPE; i <= last; i++)
+		if (strcmp(text, stdio_name[i]) == 0) {
+			*ret = i;
+			return 0;
+		}
+	return err_say(err, EINVAL, "must be \"pipe\"%s or \"null\"",
+		       last == EXEC_STDIO_MERGE ? ", \"merge\"" : "");
+}
+
+static int take_stdin(void *obj, const cJSON *value, struct err *err)
+{
+	return take_stdio(&((struct exec_request *)obj)->stdin_mode, EXEC_STDIO_NULL, value, err);
+}
+
+static int take_stdout(void *obj, const cJSON *value, struct err *err)
+{
+	return take_stdio(&((struct exec_request *)obj)->stdout_mode, EXEC_STDIO_NULL, value, err);
+}
+
+static int take_stderr(void *obj, const cJSON *value, struct err *err)
+{
+	return take_stdio(&((struct exec_request *)obj)->stderr_mode, EXEC_STDIO_MERGE, value, err);
+}
+
+const struct json_key exec_request_keys[] = {
+	{ "cmd", take_cmd,
+	  "array: the argv; string: a script for /bin/sh, or for its own #! line" },
+	{ "env", take_env, "object of strings, over the sandbox's environment" },
+	{ "cwd", take_cwd, "absolute path; default: the user's home" },
+	{ "timeout_s", take_timeout, "number, fractions allowed; 0 or less: none, the default" },
+	{ "user", take_user, "a name in the sandbox's passwd, UID or UID:GID; default: 0" },
+	{ "stdin", take_stdin, "\"pipe\", the default, or \"null\": at its end from the start" },
+	{ "stdout", take_stdout, "\"pipe\", the default, or \"null\"" },
+	{ "stderr", take_stderr, "\"pipe\", the default, \"merge\" (into stdout) or \"null\"" },
+};
+const size_t exec_request_keys_n = ARRAY_SIZE(exec_request_keys);
+
+int exec_request_take(struct exec_request *ret, const cJSON *doc, struct err *err)
+{
+	struct exec_request req = { 0 };
+	int r;
+
+	if (cJSON_IsArray(doc)) {
+		r = take_argv(&req, doc, err);
+		if (r < 0)
+			err_wrap(err, r, "the argv");
+	} else {
+		r = json_take_keys(doc, "request", exec_request_keys, exec_request_keys_n, &req,
+				   err);
+		if (r == 0 && !req.argv && !req.script)
+			r = err_say(err, EINVAL, "request: 'cmd' is missing");
+	}
+	if (r < 0) {
+		exec_request_done(&req);
+		return r;
+	}
+	*ret = req;
+	return 0;
+}
+
+int exec_request_parse(struct exec_request *ret, const char *bytes, size_t len, struct err *err)
+{
+	struct err why = { 0 };
+	AUTO(cJSON_Delete) cJSON *doc = json_parse(bytes, len, REQUEST_MAX, &why);
+
+	return doc ? exec_request_take(ret, doc, err) : err_say(err, why.code, "%s", why.msg);
+}
+
+int exec_request_script(struct exec_request *ret, const char *bytes, size_t len, struct err *err)
+{
+	struct exec_request req = { 0 };
+	int r;
+
+	if (len > 0 && memchr(bytes, '\0', len))
+		return err_say(err, EINVAL, "a script cannot hold a NUL byte");
+	r = set_script(&req, bytes, len, err);
+	if (r == 0)
+		*ret = req;
+	return r;
+}
+
+int exec_request_broken(struct exec_request *ret, const char *bytes, size_t len, const char *why)
+{
+	struct exec_request req = { .broken = strdup(why) };
+
+	if (!req.broken || set_script(&req, bytes, len, NULL) < 0) {
+		exec_request_done(&req);
+		return -ENOMEM;
+	}
+	*ret = req;
+	return 0;
+}
+
+void exec_request_done(struct exec_request *req)
+{
+	for (size_t i = 0; i < req->argc; i++)
+		free(req->argv[i]);
+	free(req->argv);
+	free(req->script);
+	free(req->cwd);
+	free(req->user);
+	free(req->broken);
+	env_done(&req->env);
+	*req = (struct exec_request){ 0 };
+}
+
+static int print_cmd(const struct exec_request *req, struct buf *out)
+{
+	int r = buf_printf(out, "{\"cmd\":");
+
+	if (r < 0)
+		return r;
+	if (!req->argv)
+		return json_put_string(out, req->script, req->script_len);
+	for (size_t i = 0; r == 0 && i < req->argc; i++) {
+		r = buf_printf(out, i ? "," : "[");
+		if (r == 0)
+			r = json_put_string(out, req->argv[i], strlen(req->argv[i]));
+	}
+	return r < 0 ? r : buf_printf(out, "]");
+}
+
+static int print_stdio(struct buf *out, const char *key, enum exec_stdio mode)
+{
+	return mode == EXEC_STDIO_PIPE ? 0
+				       : buf_printf(out, ",\"%s\":\"%s\"", key, stdio_name[mode]);
+}
+
+int exec_request_print(const struct exec_request *req, struct buf *out)
+{
+	int r = print_cmd(req, out);
+
+	if (r == 0 && req->env.n)
+		r = request_print_env(out, &req->env);
+	if (r == 0 && req->cwd)
+		r = request_print_string(out, "cwd", req->cwd);
+	if (r == 0 && req->timeout_s > 0)
+		r = buf_printf(out, ",\"timeout_s\":%.15g", req->timeout_s);
+	if (r == 0 && req->user)
+		r = request_print_string(out, "user", req->user);
+	if (r == 0)
+		r = print_stdio(out, "stdin", req->stdin_mode);
+	if (r == 0)
+		r = print_stdio(out, "stdout", req->stdout_mode);
+	if (r == 0)
+		r = print_stdio(out, "stderr", req->stderr_mode);
+	return r < 0 ? r : buf_printf(out, "}");
+}

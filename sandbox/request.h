@@ -1,0 +1,72 @@
+/* request.h - what a user asks for: a sandbox (spec) or a command (request)
+ *
+ * Parsing only: no side effects, so that a bad request leaves nothing behind.
+ * The keys are tables in request.c and spec.c; help and man page print them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#define REQUEST_MAX     (1024 * 1024)    /* bytes of one request: E2BIG above */
+#define REQUEST_ARG_MAX (128 * 1024 - 1) /* bytes of one argument: the kernel's MAX_ARG_STRLEN */
+
+/* "KEY=VALUE" strings. */
+struct env {
+	char **v; /* owned, as are the strings; not NULL-terminated */
+	size_t n;
+};
+/* Replaces or adds. 0 or -ENOMEM. */
+int env_set(struct env *, const char *key, const char *value);
+/* The value of `key`, or NULL. */
+const char *env_get(const struct env *, const char *key);
+int env_copy(struct env *to, const struct env *from);
+void env_done(struct env *);
+
+struct spec {
+	char id[NAME_MAX_LEN + 1]; /* "": one is made up */
+	struct env env;            /* over the defaults, under each command's own */
+	char *cwd;                 /* NULL: the user's home */
+	char *user;                /* NULL: 0 */
+};
+
+/* A blank text is the default spec; anything else must be a JSON object. */
+int spec_parse(struct spec *ret, const char *bytes, size_t len, struct err *);
+void spec_done(struct spec *);
+/* spec.json: every key, defaults filled in. */
+int spec_print(const struct spec *, struct buf *);
+
+enum exec_stdio { EXEC_STDIO_PIPE, EXEC_STDIO_NULL, EXEC_STDIO_MERGE /* stderr only */ };
+
+struct exec_request {
+	char **argv; /* NULL: a script */
+	size_t argc;
+	char *script; /* NUL-terminated, for display; script_len bytes, no NUL inside */
+	size_t script_len;
+	struct env env;
+	char *cwd, *user;
+	double timeout_s; /* <= 0: none */
+	enum exec_stdio stdin_mode, stdout_mode, stderr_mode;
+	char *broken;    /* not NULL: the node is made and says `failed: <this>`; nothing runs */
+	uid_t by;        /* who asked: whose `last` moves */
+	uint64_t unique; /* of the transport's request that committed it; 0: unknown */
+};
+
+/* `bytes` is a whole JSON document, an object or an array. On failure ret is untouched. */
+int exec_request_parse(struct exec_request *ret, const char *bytes, size_t len, struct err *);
+/* A text script. It must hold no NUL. */
+int exec_request_script(struct exec_request *ret, const char *bytes, size_t len, struct err *);
+/* What never became a request: the node will say `failed: why`. */
+int exec_request_broken(struct exec_request *ret, const char *bytes, size_t len, const char *why);
+void exec_request_done(struct exec_request *);
+/* The `cmd` node: the request as one line of JSON. */
+int exec_request_print(const struct exec_request *, struct buf *);
+
+extern const struct json_key spec_keys[], exec_request_keys[];
+extern const size_t spec_keys_n, exec_request_keys_n;

@@ -1,0 +1,143 @@
+/* sandbox-internal.h - what the engine's own files share
+ *
+ * Who does what: engine.c holds the set and brings it back at start; sandbox.c is
+ * a sandbox's life as its users see it; run.c is process 1 and the control socket;
+ * record.c is what a restart needs; exec.c, exec_start.c, exec_end.c are a
+ * command's life; stream.c and stdin.c its bytes; result.c its result as text.
+ */
+#pragma once
+
+#include "agent/proto.h"
+#include "base/buf.h"
+#include "sandbox/exec.h"
+#include "sandbox/idpool.h"
+#include "sandbox/launch.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/store.h"
+#include "sandbox/trash.h"
+
+#define EXEC_KEEP 1000 /* finished nodes of a sandbox; the oldest go first */
+
+struct engine {
+	struct ev_loop *loop;
+	int agent_fd;
+	struct store store;
+	struct trash trash;
+	struct idpool ids;
+	struct image *image;
+	struct lo_request lo;
+	struct list sandboxes; /* struct sandbox.link, in the order of serials */
+	struct hmap by_name, by_serial;
+	size_t count;
+	bool closing;     /* nothing is started any more */
+	struct list runs; /* struct sandbox_run.link: every process 1 that was not reaped */
+};
+
+/* --- process 1: run.c --- */
+
+/* From launch() until process 1 is reaped. Descriptors: two of the sandbox's three. */
+struct sandbox_run {
+	struct sandbox *sandbox; /* holds a reference */
+	struct list link;        /* engine.runs */
+	pid_t pid;
+	struct ev_source pidfd, control;
+	unsigned refs;      /* one per source that the loop may still have in its hands */
+	bool ready;         /* the agent has said so */
+	bool ending;        /* SIGKILL was sent: asked for, or with a fault */
+	struct err fault;   /* why it ends, if that was not asked for; code 0: it was */
+	struct list outbox; /* struct run_signal_msg: the socket was full */
+	struct list unsent; /* struct exec.unsent: PENDING commands */
+};
+
+/* Launches process 1; sandbox.run is set on success. */
+int run_start(struct sandbox *, struct err *);
+/* SIGKILL to process 1; the rest follows when it is reaped. `fault`: NULL if it was asked for. */
+void run_end(struct sandbox_run *, const struct err *fault);
+/* Sends the command now or when the agent can take it. */
+void run_exec(struct sandbox_run *, struct exec *);
+/* Sends what waits, as far as the socket takes it. */
+void run_flush(struct sandbox_run *);
+void run_signal(struct sandbox_run *, uint32_t exec_serial, int sig, bool group);
+/* Reaps what run_end() has ended, waiting at most until `deadline` (ev_now() time). */
+void run_wait_all(struct engine *, int64_t deadline);
+
+/* Told by run.c: */
+void sandbox_on_ready(struct sandbox *);
+/* sandbox.run is NULL already; `run` is about to be freed. */
+void sandbox_on_end(struct sandbox *, const struct sandbox_run *run);
+
+/* --- commands --- */
+
+void exec_start_init(struct exec *);
+/* -EAGAIN: the socket is full, nothing was sent. Any other failure has finished the command. */
+int exec_send(struct exec *, int control);
+void exec_on_started(struct exec *, pid_t pid);
+void exec_on_failed(struct exec *, enum agent_stage, int error);
+void exec_on_exited(struct exec *, int wait_status, const struct agent_usage *);
+/* Its process 1 is gone; `fault` has code 0 if that was asked for. */
+void exec_on_run_end(struct exec *, const struct err *fault);
+/* A failure before or instead of running: `failed: error`. */
+void exec_fail(struct exec *, int code, const char *error);
+/* `res` is filled but for times and duration. Releases the result. */
+void exec_finish(struct exec *, struct exec_result *res);
+
+/* A node as it is read back from the journal; finished. Takes req and res. */
+struct exec_record {
+	uint32_t serial, number; /* number 0: named */
+	char name[NAME_MAX_LEN + 1];
+	struct timespec created_at;
+	struct exec_request request;
+	struct exec_result result;
+};
+int exec_restore(struct sandbox *, struct exec_record *, struct err *);
+void exec_result_done(struct exec_result *);
+/* Unlinks and frees without a record in the journal: for a sandbox that goes. */
+void exec_drop(struct exec *);
+
+/* stream.c: what exec_start.c needs to set streams up, and exec_end.c to settle them. */
+void stream_init(struct stream *, struct exec *, enum exec_stream);
+/* Takes the pipe's reading end. */
+int stream_attach(struct stream *, int fd);
+/* Moves exactly the bytes that are in the pipe now to the spool; notices an end. */
+void stream_settle(struct stream *);
+/* Finished, from the journal: the spool's size is looked up. */
+void stream_restore(struct stream *);
+void stream_end(struct stream *);
+void stream_done(struct stream *);
+void stream_unlink(struct stream *);
+/* stdin.c */
+int stdin_attach(struct exec *, int fd);
+
+/* result.c */
+int exec_result_parse(struct exec_result *ret, const cJSON *, struct err *);
+
+/* --- what a restart needs: record.c, journal.c --- */
+
+int record_write(const struct sandbox *, struct err *);
+/* Fills the fields that record_write() wrote; sandbox.ids is claimed by the caller. */
+int record_read(struct sandbox *, int state_fd, struct err *);
+
+/* One line of JSON per event, appended: a command was accepted, ended, was removed.  Rewritten
+ * when it holds more that is gone than what is there.  One descriptor, the sandbox's third. */
+struct journal {
+	int fd;
+	uint64_t size, rewritten; /* bytes now, and when it was last rewritten */
+};
+/* Makes it, or opens it and reads the nodes back; those that were not over become `lost`. */
+int journal_open(struct sandbox *, struct err *);
+void journal_close(struct sandbox *);
+int journal_commit(const struct exec *, struct err *);
+void journal_finish(const struct exec *);
+void journal_remove(const struct exec *);
+
+struct last_entry {
+	struct list link; /* sandbox.last */
+	uid_t uid;
+	uint32_t serial; /* 0: the user's last request was refused */
+};
+void exec_last_set(struct sandbox *, uid_t, uint32_t serial);
+
+/* sandbox.c: an object with nothing in it, not in the engine's set yet; engine.c adds it. */
+struct sandbox *sandbox_new(struct engine *, uint32_t serial);
+void engine_add(struct engine *, struct sandbox *);
+void engine_remove(struct engine *, struct sandbox *);

@@ -1,0 +1,330 @@
+/* sandbox.c - a sandbox's life, as its users see it
+ *
+ *	creating -> running -> stopped -> (start) creating -> …
+ *	creating | running -> failed: why -> (start) creating -> …
+ *
+ * `removed` can come at any time: the name is free at once, the directory goes to
+ * the trash when process 1 has been reaped, the memory with the last reference.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/text.h"
+#include "sandbox/sandbox-internal.h"
+
+struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
+{
+	struct sandbox *sb = calloc(1, sizeof(*sb));
+
+	if (!sb)
+		return NULL;
+	sb->ids = calloc(1, sizeof(*sb->ids));
+	sb->journal = calloc(1, sizeof(*sb->journal));
+	if (!sb->ids || !sb->journal) {
+		free(sb->ids);
+		free(sb->journal);
+		free(sb);
+		return NULL;
+	}
+	sb->engine = eng;
+	sb->refs = 1; /* the engine's, until it is removed */
+	sb->serial = serial;
+	sb->mode = 0700;
+	sb->journal->fd = -1;
+	sb->next_exec_serial = sb->next_exec_number = 1;
+	list_init(&sb->link);
+	list_init(&sb->changed);
+	list_init(&sb->execs);
+	list_init(&sb->last);
+	hmap_init(&sb->execs_by_name);
+	hmap_init(&sb->execs_by_serial);
+	return sb;
+}
+
+struct sandbox *sandbox_ref(struct sandbox *sb)
+{
+	sb->refs++;
+	return sb;
+}
+
+void sandbox_unref(struct sandbox *sb)
+{
+	struct last_entry *last, *next;
+
+	if (!sb || --sb->refs)
+		return;
+	/* The engine may be gone by now: nothing below needs it. */
+	list_for_each_safe (last, next, &sb->last, link)
+		free(last);
+	journal_close(sb);
+	hmap_done(&sb->execs_by_name);
+	hmap_done(&sb->execs_by_serial);
+	spec_done(&sb->spec);
+	free(sb->journal);
+	free(sb->ids);
+	free(sb);
+}
+
+static void set_state(struct sandbox *sb, enum sandbox_state state)
+{
+	sb->state = state;
+	(void)clock_gettime(CLOCK_REALTIME, &sb->changed_at);
+	watch_fire_all(&sb->changed);
+}
+
+/* The directory goes away whole, so that a half-removed sandbox is never brought back. */
+static void discard(struct sandbox *sb)
+{
+	struct engine *eng = sb->engine;
+
+	(void)store_discard(&eng->store, sb->serial, NULL);
+	if (sb->ids->count)
+		idpool_free(&eng->ids, sb->ids);
+	sb->ids->count = 0;
+	trash_empty(&eng->trash);
+}
+
+/* --- making one --- */
+
+static int fill(struct sandbox *sb, struct spec *spec, struct err *err)
+{
+	struct engine *eng = sb->engine;
+	auto_close int dir = -1;
+	int r = idpool_take(&eng->ids, sb->ids, err);
+
+	if (r < 0)
+		return r;
+	dir = store_sandbox_dir(&eng->store, sb->serial, true, err);
+	if (dir < 0)
+		return dir;
+	if (mkdirat(dir, "spool", 0700) < 0)
+		return err_set(err, errno, "make the directory for its streams");
+	r = layer_make(eng->image, dir, "layer", sb->id, sb->ids, err);
+	if (r < 0)
+		return r;
+	sb->spec = *spec; /* ours only if all goes well: see sandbox_create() */
+	r = record_write(sb, err);
+	if (r == 0)
+		r = journal_open(sb, err);
+	if (r == 0)
+		r = run_start(sb, err);
+	return r;
+}
+
+static void choose_id(struct sandbox *sb, struct spec *spec)
+{
+	while (!*spec->id) {
+		char random[RANDOM_ID_LEN + 1];
+
+		random_id(random);
+		(void)snprintf(spec->id, sizeof(spec->id), "sbx_%s", random);
+		if (sandbox_find(sb->engine, spec->id))
+			*spec->id = '\0';
+	}
+	memcpy(sb->id, spec->id, sizeof(sb->id));
+}
+
+int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
+		   struct sandbox **ret, struct err *err)
+{
+	struct sandbox *sb;
+	uint32_t serial;
+	int r;
+
+	if (*spec->id && name_fault(spec->id))
+		return err_say(err, EINVAL, "name '%s': %s", spec->id, name_fault(spec->id));
+	if (sandbox_find(eng, spec->id))
+		return err_say(err, EEXIST, "there is a sandbox '%s' already", spec->id);
+	r = store_new_serial(&eng->store, &serial, err);
+	if (r < 0)
+		return r;
+	sb = sandbox_new(eng, serial);
+	if (!sb)
+		return err_set(err, ENOMEM, "make a sandbox");
+	sb->uid = uid;
+	sb->gid = gid;
+	(void)clock_gettime(CLOCK_REALTIME, &sb->created);
+	sb->changed_at = sb->execs_changed_at = sb->created;
+	choose_id(sb, spec);
+	r = fill(sb, spec, err);
+	if (r < 0) {
+		sb->spec = (struct spec){ 0 };
+		err_wrap(err, r, "make '%s'", sb->id);
+		discard(sb);
+		sandbox_unref(sb);
+		return r;
+	}
+	*spec = (struct spec){ 0 };
+	engine_add(eng, sb);
+	*ret = sb;
+	return 0;
+}
+
+/* --- its end --- */
+
+void sandbox_remove(struct sandbox *sb)
+{
+	struct exec *ex;
+
+	if (sb->removed)
+		return;
+	sb->removed = true;
+	engine_remove(sb->engine, sb);
+	/* Commands that run are over when process 1 is; whoever waits for them learns it then. */
+	list_for_each (ex, &sb->execs, link)
+		ex->killed = true;
+	if (sb->run) {
+		run_end(sb->run, NULL);
+		watch_fire_all(&sb->changed);
+		return;
+	}
+	sandbox_ref(sb);
+	while (!list_empty(&sb->execs))
+		exec_drop(list_first(&sb->execs, struct exec, link));
+	discard(sb);
+	set_state(sb, SANDBOX_STOPPED);
+	sandbox_unref(sb);
+	sandbox_unref(sb); /* the engine's */
+}
+
+bool sandbox_gone(const struct sandbox *sb)
+{
+	return !sb->run;
+}
+
+void sandbox_on_ready(struct sandbox *sb)
+{
+	set_state(sb, SANDBOX_RUNNING);
+	/* A command of the list may be finished by sending it, and drop others: run.c copes. */
+	run_flush(sb->run);
+}
+
+/* Every reference to `run` by a command is gone when this returns. */
+void sandbox_on_end(struct sandbox *sb, const struct sandbox_run *run)
+{
+	struct exec *ex, *next;
+
+	list_for_each_safe (ex, next, &sb->execs, link)
+		if (ex->state != EXEC_DONE)
+			exec_on_run_end(ex, &run->fault);
+	if (sb->removed) {
+		while (!list_empty(&sb->execs))
+			exec_drop(list_first(&sb->execs, struct exec, link));
+		discard(sb);
+		set_state(sb, SANDBOX_STOPPED);
+		sandbox_unref(sb); /* the engine's; run_over() holds another */
+		return;
+	}
+	if (run->fault.code)
+		sb->why = run->fault;
+	set_state(sb, run->fault.code ? SANDBOX_FAILED : SANDBOX_STOPPED);
+	if (sb->start_wanted && !sb->engine->closing && sandbox_start(sb, &sb->why) < 0)
+		set_state(sb, SANDBOX_FAILED);
+}
+
+/* --- verbs --- */
+
+int sandbox_stop(struct sandbox *sb, struct err *err)
+{
+	struct exec *ex;
+
+	(void)err;
+	sb->start_wanted = false;
+	if (!sb->run)
+		return 0;
+	list_for_each (ex, &sb->execs, link)
+		ex->killed = true;
+	run_end(sb->run, NULL);
+	return 0;
+}
+
+int sandbox_start(struct sandbox *sb, struct err *err)
+{
+	int r;
+
+	if (sb->run) { /* one that is ending must be reaped first: its layer is in use */
+		sb->start_wanted = sb->run->ending;
+		return 0;
+	}
+	sb->start_wanted = false;
+	if (!sb->ids->count)
+		return err_say(err, EADDRINUSE, "start '%s': %s", sb->id, sb->why.msg);
+	r = run_start(sb, err);
+	if (r < 0)
+		return err_wrap(err, r, "start '%s'", sb->id);
+	sb->why = (struct err){ 0 };
+	set_state(sb, SANDBOX_CREATING);
+	return 0;
+}
+
+int sandbox_kill(struct sandbox *sb, struct err *err)
+{
+	struct exec *ex, *next;
+
+	list_for_each_safe (ex, next, &sb->execs, link) {
+		int r = exec_kill(ex, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+bool sandbox_busy(const struct sandbox *sb)
+{
+	return sb->run && (sb->run->ending || sb->state == SANDBOX_CREATING);
+}
+
+int sandbox_chown(struct sandbox *sb, uid_t uid, gid_t gid, struct err *err)
+{
+	uid_t old_uid = sb->uid;
+	gid_t old_gid = sb->gid;
+	int r;
+
+	if (uid != (uid_t)-1)
+		sb->uid = uid;
+	if (gid != (gid_t)-1)
+		sb->gid = gid;
+	r = record_write(sb, err);
+	if (r < 0) {
+		sb->uid = old_uid;
+		sb->gid = old_gid;
+		return err_wrap(err, r, "change the owner of '%s'", sb->id);
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &sb->changed_at);
+	return 0;
+}
+
+int sandbox_chmod(struct sandbox *sb, mode_t mode, struct err *err)
+{
+	mode_t old = sb->mode;
+	int r;
+
+	sb->mode = mode & 0777;
+	r = record_write(sb, err);
+	if (r < 0) {
+		sb->mode = old;
+		return err_wrap(err, r, "change the mode of '%s'", sb->id);
+	}
+	(void)clock_gettime(CLOCK_REALTIME, &sb->changed_at);
+	return 0;
+}
+
+int sandbox_state_print(const struct sandbox *sb, struct buf *out)
+{
+	static const char *const name[] = {
+		[SANDBOX_CREATING] = "creating",
+		[SANDBOX_RUNNING] = "running",
+		[SANDBOX_STOPPED] = "stopped",
+		[SANDBOX_FAILED] = "failed: ",
+	};
+	int r = buf_printf(out, "%s", name[sb->state]);
+
+	if (r == 0 && sb->state == SANDBOX_FAILED)
+		r = text_escape(out, sb->why.msg, strlen(sb->why.msg));
+	return r;
+}

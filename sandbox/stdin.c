@@ -1,0 +1,104 @@
+/* stdin.c - a command's standard input: a pipe whose writing end is ours
+ *
+ * The descriptor is open from exec_create() until EOF: the last writer closed
+ * after somebody wrote or truncated, close-stdin, or the command closed its end.
+ * Nothing is kept here: a writer that finds the pipe full waits with its bytes.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sandbox/sandbox-internal.h"
+
+static struct ev_loop *loop_of(const struct exec *ex)
+{
+	return ex->sandbox->engine->loop;
+}
+
+static void on_pipe(struct ev_source *src, uint32_t events)
+{
+	struct exec *ex = exec_ref(container_of(src, struct exec, in));
+
+	if (events & EPOLLERR) {
+		exec_close_stdin(ex); /* nobody can read it any more */
+	} else {
+		(void)ev_mod(loop_of(ex), src, 0);
+		watch_fire_all(&ex->writable);
+	}
+	exec_unref(ex);
+}
+
+static void on_released(struct ev_source *src)
+{
+	exec_unref(container_of(src, struct exec, in));
+}
+
+int stdin_attach(struct exec *ex, int fd)
+{
+	int r;
+
+	ex->in = (struct ev_source){ .fd = fd, .ready = on_pipe, .release = on_released };
+	r = ev_add(loop_of(ex), &ex->in, 0); /* EPOLLERR is always told */
+	if (r < 0)
+		close_auto(&ex->in.fd);
+	else
+		exec_ref(ex); /* the loop's */
+	return r;
+}
+
+void exec_close_stdin(struct exec *ex)
+{
+	if (ex->in.fd < 0)
+		return;
+	ev_del(loop_of(ex), &ex->in);
+	close_auto(&ex->in.fd);
+	watch_fire_all(&ex->writable);
+}
+
+void stdin_open(struct exec *ex, bool truncates)
+{
+	ex->writers++;
+	ex->in_armed |= truncates;
+}
+
+void stdin_close(struct exec *ex)
+{
+	if (--ex->writers == 0 && ex->in_armed)
+		exec_close_stdin(ex);
+}
+
+ssize_t stdin_write(struct exec *ex, const void *bytes, size_t len)
+{
+	ssize_t n;
+
+	if (ex->in.fd < 0)
+		return -EPIPE;
+	ex->in_armed = true;
+	n = write(ex->in.fd, bytes, len);
+	if (n >= 0)
+		return n;
+	if (errno != EAGAIN && errno != EINTR) {
+		int r = -errno;
+
+		exec_close_stdin(ex);
+		return r;
+	}
+	(void)ev_mod(loop_of(ex), &ex->in, EPOLLOUT);
+	return -EAGAIN;
+}
+
+uint32_t stdin_ready(const struct exec *ex)
+{
+	struct pollfd p = { .fd = ex->in.fd, .events = POLLOUT };
+
+	if (ex->in.fd < 0)
+		return EPOLLOUT | EPOLLERR; /* a write is answered at once, with EPIPE */
+	return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) ? EPOLLOUT : 0;
+}
+
+void stdin_want(struct exec *ex)
+{
+	if (ex->in.fd >= 0)
+		(void)ev_mod(loop_of(ex), &ex->in, EPOLLOUT);
+}

@@ -1,0 +1,43 @@
+/* store.h - the state directory
+ *
+ *	lock		held by the hutchd that serves it
+ *	serial		the first sandbox serial that was never given out, in decimal
+ *	secret		random, told to nobody
+ *	images/		read-only roots (image_host.c)
+ *	sandboxes/N/	record.json, journal, spool/, layer/; N is the serial
+ *	trash/		what the janitor removes
+ *
+ * A sandbox exists when it has a record; without one it was never finished, and
+ * goes to the trash at the next start.  Nothing is synced: what write(2) has
+ * taken survives the daemon, not the machine.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct store {
+	int fd; /* the state directory */
+	int lock;
+	char *path;                     /* absolute */
+	uint64_t secret;                /* not 0 */
+	uint32_t next_serial, reserved; /* [next_serial, reserved) are ours without a write */
+};
+
+/* Makes the directory (0711: the mapped user of an unprivileged mount walks through it) and its
+ * parts. EBUSY: another process holds the lock. */
+int store_open(struct store *, const char *dir, struct err *);
+void store_close(struct store *);
+
+/* ENOSPC when all of them were used. */
+int store_new_serial(struct store *, uint32_t *ret, struct err *);
+
+/* "sandboxes/SERIAL" */
+#define STORE_NAME_LEN 32
+void store_sandbox_name(char out[STORE_NAME_LEN], uint32_t serial);
+/* Opens sandboxes/SERIAL, making it when `create`. The descriptor is the caller's. */
+int store_sandbox_dir(const struct store *, uint32_t serial, bool create, struct err *);
+/* Moves sandboxes/SERIAL into trash/. Missing: 0. */
+int store_discard(const struct store *, uint32_t serial, struct err *);

@@ -1,0 +1,144 @@
+#include "sandbox/trash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/auto.h"
+
+DEFINE_AUTO(DIR *, closedir);
+
+/* Deeper than any tree that a path can name needs; a deeper one stays for a person to look at.
+ * Each level holds a descriptor. */
+#define DEPTH_MAX   4096
+#define END_WAIT_MS 2000
+
+static void remove_tree(int dirfd, const char *name, unsigned depth);
+
+static void remove_entries(int fd, unsigned depth)
+{
+	AUTO(closedir) DIR *dir = fdopendir(fd);
+	struct dirent *e;
+
+	if (!dir) {
+		(void)close(fd);
+		return;
+	}
+	while ((e = readdir(dir)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			remove_tree(fd, e->d_name, depth + 1);
+}
+
+static void remove_tree(int dirfd, const char *name, unsigned depth)
+{
+	int fd;
+
+	if (unlinkat(dirfd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+		return;
+	if (depth > DEPTH_MAX)
+		return;
+	/* A sandbox may have left a directory that even its owner cannot read. */
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
+		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0) {
+		(void)fchmod(fd, 0700);
+		remove_entries(fd, depth);
+	}
+	(void)unlinkat(dirfd, name, AT_REMOVEDIR);
+}
+
+static void sweep(int dirfd)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		remove_entries(fd, 0);
+}
+
+_Noreturn static void janitor(int dirfd, int wake)
+{
+	char bytes[64];
+	sigset_t none;
+
+	(void)prctl(PR_SET_NAME, "hutch-janitor");
+	(void)setpriority(PRIO_PROCESS, 0, 10);
+	sigemptyset(&none);
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	/* Everything else that hutchd has open must not live longer because of us. */
+	if (dup2(dirfd, 3) < 0 || dup2(wake, 4) < 0)
+		_exit(1);
+	(void)close_range(5, ~0U, 0);
+	for (;;) {
+		ssize_t n = read(4, bytes, sizeof(bytes));
+
+		if (n == 0)
+			_exit(0);
+		if (n > 0)
+			sweep(3);
+		else if (errno != EINTR)
+			_exit(1);
+	}
+}
+
+static void start_janitor(struct trash *t)
+{
+	int fd[2];
+
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		return;
+	t->pid = fork();
+	if (t->pid == 0) {
+		(void)close(fd[1]);
+		janitor(t->dirfd, fd[0]);
+	}
+	(void)close(fd[0]);
+	if (t->pid < 0) {
+		(void)close(fd[1]);
+		return;
+	}
+	(void)fcntl(fd[1], F_SETFL, O_NONBLOCK);
+	t->wake = fd[1];
+}
+
+int trash_init(struct trash *t, int state_fd, struct err *err)
+{
+	*t = (struct trash){ .wake = -1 };
+	t->dirfd = openat(state_fd, "trash", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return t->dirfd < 0 ? err_set(err, errno, "open 'trash'") : 0;
+}
+
+void trash_empty(struct trash *t)
+{
+	if (t->wake < 0)
+		start_janitor(t);
+	/* A full pipe wakes it just as well. */
+	if (t->wake >= 0 && write(t->wake, "x", 1) < 0 && errno == EPIPE) {
+		close_auto(&t->wake);
+		(void)waitpid(t->pid, NULL, 0);
+	}
+}
+
+void trash_done(struct trash *t)
+{
+	if (t->wake >= 0) {
+		auto_close int pidfd = pidfd_open(t->pid, 0);
+		struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+		close_auto(&t->wake);
+		/* The next start goes on where this one ends. */
+		if (pidfd < 0 || poll(&p, 1, END_WAIT_MS) != 1)
+			(void)kill(t->pid, SIGKILL);
+		(void)waitpid(t->pid, NULL, 0);
+	}
+	close_auto(&t->dirfd);
+}

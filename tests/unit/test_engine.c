@@ -1,0 +1,278 @@
+/* The engine without a tree: sandboxes and commands, their ends, and what a restart finds. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/ev.h"
+#include "sandbox/exec.h"
+#include "sandbox/sandbox.h"
+#include "tests/unit/tap.h"
+
+#define PATIENCE_NS (INT64_C(20) * 1000000000)
+
+static char dir[] = "/tmp/hutch-test-XXXXXX";
+static struct ev_loop loop;
+static int agent_fd;
+
+/* The agent as hutchd would load it, from beside the tests' own directory. */
+static int load_agent(const char *self)
+{
+	auto_free char *path = NULL, *copy = realpath(self, NULL);
+	auto_close int file = -1;
+	int fd = memfd_create("hutch-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct stat st;
+
+	for (int i = 0; copy && i < 2; i++)
+		*strrchr(copy, '/') = '\0';
+	if (!copy || asprintf(&path, "%s/hutch-agent", copy) < 0)
+		return -1;
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0 || fstat(file, &st) < 0 ||
+	    sendfile(fd, file, NULL, (size_t)st.st_size) != st.st_size)
+		return -1;
+	(void)fchmod(fd, 0555);
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0
+		       ? -1
+		       : fd;
+}
+
+#define turn_until(cond)                               \
+	({                                             \
+		int64_t end_ = ev_now() + PATIENCE_NS; \
+                                                       \
+		while (!(cond) && ev_now() < end_)     \
+			(void)ev_turn(&loop, 100);     \
+		(cond);                                \
+	})
+
+static struct engine *open_engine(void)
+{
+	struct engine_config config = { .loop = &loop, .state_dir = dir, .agent_fd = agent_fd };
+	struct engine *eng = NULL;
+	struct err err = { 0 };
+
+	ok(engine_new(&eng, &config, &err) == 0, "engine opens: %s", err.msg);
+	return eng;
+}
+
+static struct sandbox *make_box(struct engine *eng, const char *id)
+{
+	struct spec spec = { 0 };
+	struct sandbox *sb = NULL;
+	struct err err = { 0 };
+
+	(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
+	ok(sandbox_create(eng, &spec, 0, 0, &sb, &err) == 0, "box '%s' is made: %s", id, err.msg);
+	return sb;
+}
+
+/* A reference; NULL when it was refused. */
+static struct exec *run(struct sandbox *sb, const char *request)
+{
+	struct exec_request req = { 0 };
+	struct exec *ex = NULL;
+	struct err err = { 0 };
+	int r = exec_request_parse(&req, request, strlen(request), &err);
+
+	if (r == 0)
+		r = exec_create(sb, &req, &ex, &err);
+	if (r < 0) {
+		printf("# %s: %s\n", request, err.msg);
+		exec_request_done(&req);
+		return NULL;
+	}
+	return exec_ref(ex);
+}
+
+static const struct {
+	const char *request, *status;
+	int code;
+	const char *out, *err;
+} rows[] = {
+	{ "[\"true\"]", "exited 0", 0, "", "" },
+	{ "{\"cmd\":\"echo out; echo err >&2; exit 7\"}", "exited 7", 7, "out\n", "err\n" },
+	{ "{\"cmd\":\"kill -SEGV $$\"}", "signaled SIGSEGV", 139, "", "" },
+	{ "{\"cmd\":\"sleep 20\",\"timeout_s\":0.2}", "timed_out", 124, "", "" },
+	{ "[\"no-such-program\"]",
+	  "failed: 'no-such-program': no such program in the sandbox's PATH", 127, "", "" },
+	{ "[\"/etc/passwd\"]", "failed: execute '/etc/passwd': Permission denied", 126, "", "" },
+	{ "{\"cmd\":[\"pwd\"],\"cwd\":\"/nowhere\"}",
+	  "failed: change to the directory '/nowhere': No such file or directory", 126, "", "" },
+	{ "{\"cmd\":[\"id\"],\"user\":\"nosuchuser\"}",
+	  "failed: there is no user 'nosuchuser' in the sandbox", 126, "", "" },
+	{ "{\"cmd\":\"echo $A $HOME $PWD $LANG\",\"env\":{\"A\":\"1\"}}", "exited 0", 0,
+	  "1 /root /root C.UTF-8\n", "" },
+	{ "{\"cmd\":\"cat; echo end\",\"stdin\":\"null\"}", "exited 0", 0, "end\n", "" },
+	{ "{\"cmd\":\"echo a; echo b >&2\",\"stderr\":\"merge\"}", "exited 0", 0, "a\nb\n", "" },
+	{ "{\"cmd\":\"echo a; echo b >&2\",\"stdout\":\"null\"}", "exited 0", 0, "", "b\n" },
+	{ "{\"cmd\":\"#!/usr/bin/perl\\nprint qq(perl $0);\"}", "exited 0", 0, NULL, "" },
+	{ "{\"cmd\":\"echo x > /dev/stderr\",\"user\":\"1000:1000\"}", "exited 0", 0, "", "x\n" },
+};
+
+static void read_all(struct stream *st, char *out, size_t cap)
+{
+	ssize_t n;
+
+	out[0] = '\0';
+	if (!turn_until(st->ended) || stream_open(st, NULL) < 0)
+		return;
+	n = stream_read(st, out, cap - 1, 0);
+	out[n > 0 ? n : 0] = '\0';
+	stream_close(st);
+}
+
+static void test_commands(struct sandbox *sb)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct exec *ex = run(sb, rows[i].request);
+		auto_buf struct buf status = { 0 };
+		char text[256];
+
+		if (!ex || !turn_until(ex->state == EXEC_DONE)) {
+			ok(false, "%s: never done", rows[i].request);
+			continue;
+		}
+		(void)exec_status_print(ex, &status);
+		is_str(status.data, rows[i].status, "%s: status", rows[i].request);
+		is_int(ex->result.code, rows[i].code, "%s: code", rows[i].request);
+		read_all(&ex->stream[EXEC_STDOUT], text, sizeof(text));
+		if (rows[i].out)
+			is_str(text, rows[i].out, "%s: stdout", rows[i].request);
+		read_all(&ex->stream[EXEC_STDERR], text, sizeof(text));
+		is_str(text, rows[i].err, "%s: stderr", rows[i].request);
+		exec_unref(ex);
+	}
+}
+
+static void test_stdin(struct sandbox *sb)
+{
+	struct exec *ex = run(sb, "[\"cat\"]");
+	char text[64];
+
+	stdin_open(ex, false);
+	is_int(stdin_write(ex, "hello", 5), 5, "stdin: taken");
+	ok(turn_until(ex->stream[EXEC_STDOUT].size == 5), "stdin: comes back");
+	ok(stream_ready(&ex->stream[EXEC_STDOUT], 5) == 0, "stdout: not at its end yet");
+	stdin_close(ex);
+	is_int(stdin_write(ex, "x", 1), -EPIPE, "stdin: after EOF");
+	read_all(&ex->stream[EXEC_STDOUT], text, sizeof(text));
+	is_str(text, "hello", "stdout: what was written");
+	exec_unref(ex);
+}
+
+static void test_ends(struct engine *eng, struct sandbox *sb)
+{
+	struct exec *ex = run(sb, "{\"cmd\":\"echo x; sleep 1000\"}");
+	struct exec *other = run(sb, "{\"cmd\":\"sleep 1000\"}");
+	struct exec *removed = run(sb, "{\"cmd\":\"sleep 1000\"}");
+
+	ok(turn_until(ex->stream[EXEC_STDOUT].size == 2), "a command that stays");
+	ok(exec_kill(ex, NULL) == 0 && turn_until(ex->state == EXEC_DONE), "kill: ends it");
+	is_int(ex->result.reason, EXEC_KILLED, "kill: is the reason");
+	exec_remove(removed);
+	ok(removed->state == EXEC_DONE && removed->removed, "remove: told at once");
+	ok(sandbox_stop(sb, NULL) == 0 && turn_until(sandbox_gone(sb)), "stop: ends process 1");
+	is_int(sb->state, SANDBOX_STOPPED, "stop: state");
+	is_int(other->result.reason, EXEC_KILLED, "stop: its commands are killed");
+	ok(!run(sb, "[\"true\"]"), "stopped: takes no command");
+	ok(sandbox_start(sb, NULL) == 0 && turn_until(sb->state == SANDBOX_RUNNING), "start");
+	exec_unref(ex);
+	exec_unref(other);
+	exec_unref(removed);
+	(void)eng;
+}
+
+static void test_many(struct sandbox *sb)
+{
+	enum { N = 60 };
+	struct exec *ex[N];
+	int good = 0;
+
+	for (int i = 0; i < N; i++)
+		ex[i] = run(sb, "{\"cmd\":\"echo hello\"}");
+	for (int i = 0; i < N; i++) {
+		good += ex[i] && turn_until(ex[i]->state == EXEC_DONE) && ex[i]->result.code == 0 &&
+			ex[i]->stream[EXEC_STDOUT].size == 6;
+		exec_unref(ex[i]);
+	}
+	is_int(good, N, "many at once: all with their output at the result");
+}
+
+static void test_restart(void)
+{
+	struct engine *eng = open_engine();
+	struct sandbox *sb = sandbox_find(eng, "box");
+	struct exec *ex;
+	char text[64];
+
+	ok(sb && sb->state == SANDBOX_STOPPED, "restart: it is there, stopped");
+	ex = sb ? exec_find(sb, "2") : NULL;
+	ok(ex && ex->state == EXEC_DONE && ex->result.code == 7, "restart: a result");
+	if (ex) {
+		read_all(&ex->stream[EXEC_STDOUT], text, sizeof(text));
+		is_str(text, "out\n", "restart: a stream");
+	}
+	ex = sb ? exec_last(sb, 0) : NULL;
+	ok(ex && ex->result.reason == EXEC_LOST, "restart: what ran is lost");
+	if (sb) {
+		ok(sandbox_start(sb, NULL) == 0 && turn_until(sb->state == SANDBOX_RUNNING),
+		   "restart: it starts again");
+		ex = run(sb, "{\"cmd\":\"cat /root/kept\"}");
+		ok(ex && turn_until(ex->state == EXEC_DONE), "restart: it runs commands");
+		read_all(&ex->stream[EXEC_STDOUT], text, sizeof(text));
+		is_str(text, "kept\n", "restart: its layer was kept");
+		exec_unref(ex);
+		sandbox_ref(sb);
+		sandbox_remove(sb);
+		ok(!sandbox_find(eng, "box"), "remove: the name is free at once");
+		ok(turn_until(sandbox_gone(sb)), "remove: process 1 goes");
+		sandbox_unref(sb);
+	}
+	engine_free(eng);
+	(void)ev_turn(&loop, 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct engine *eng;
+	struct sandbox *sb;
+	struct exec *ex;
+	char cmd[64];
+
+	(void)argc;
+	if (geteuid() != 0) {
+		printf("1..0 # SKIP needs root\n");
+		return 0;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	agent_fd = load_agent(argv[0]);
+	if (agent_fd < 0 || !mkdtemp(dir) || ev_init(&loop, NULL) < 0)
+		return 1;
+	eng = open_engine();
+	sb = make_box(eng, "box");
+	ok(turn_until(sb->state != SANDBOX_CREATING), "box: created");
+	is_str(sb->why.msg, "", "box: without a fault");
+	test_commands(sb);
+	test_stdin(sb);
+	test_many(sb);
+	ex = run(sb, "{\"cmd\":\"echo kept > /root/kept\"}");
+	ok(turn_until(ex->state == EXEC_DONE), "layer: written");
+	exec_unref(ex);
+	test_ends(eng, sb);
+	exec_unref(run(sb, "{\"cmd\":\"sleep 1000\"}"));
+	engine_free(eng);
+	(void)ev_turn(&loop, 0); /* what the loop still had in its hands */
+	test_restart();
+	ev_done(&loop);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	ok(system(cmd) == 0, "cleaned up");
+	return tap_done();
+}

@@ -1,0 +1,169 @@
+/* Specs and requests: what is taken, what is refused and with which words. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "sandbox/request.h"
+#include "tests/unit/guard.h"
+#include "tests/unit/tap.h"
+
+/* `want`: how the request prints again; for a refusal what its sentence must hold. */
+static const struct {
+	const char *what, *text;
+	int error;
+	const char *want;
+} requests[] = {
+	{ "argv", "{\"cmd\":[\"a\",\"b c\"]}", 0, "{\"cmd\":[\"a\",\"b c\"]}" },
+	{ "bare array", "[\"a\"]", 0, "{\"cmd\":[\"a\"]}" },
+	{ "script", "{\"cmd\":\"echo \\u00e9\\n\"}", 0, "{\"cmd\":\"echo é\\n\"}" },
+	{ "empty program", "[\"\"]", 0, "{\"cmd\":[\"\"]}" },
+	{ "everything",
+	  "{\"cmd\":[\"x\"],\"env\":{\"A\":\"1\",\"B\":\"\"},\"cwd\":\"/tmp\",\"timeout_s\":1.5,"
+	  "\"user\":\"1:2\",\"stdin\":\"null\",\"stdout\":\"null\",\"stderr\":\"merge\"}",
+	  0,
+	  "{\"cmd\":[\"x\"],\"env\":{\"A\":\"1\",\"B\":\"\"},\"cwd\":\"/tmp\",\"timeout_s\":1.5,"
+	  "\"user\":\"1:2\",\"stdin\":\"null\",\"stdout\":\"null\",\"stderr\":\"merge\"}" },
+	{ "no timeout", "{\"cmd\":[\"x\"],\"timeout_s\":-1}", 0, "{\"cmd\":[\"x\"]}" },
+	{ "empty cwd is none", "{\"cmd\":[\"x\"],\"cwd\":\"\"}", 0, "{\"cmd\":[\"x\"]}" },
+	{ "empty argv", "[]", EINVAL, "is empty" },
+	{ "empty cmd", "{\"cmd\":[]}", EINVAL, "cmd: " },
+	{ "no cmd", "{\"env\":{}}", EINVAL, "'cmd' is missing" },
+	{ "cmd a number", "{\"cmd\":7}", EINVAL, "cmd: " },
+	{ "cmd null", "{\"cmd\":null}", EINVAL, "cmd: " },
+	{ "argument a number", "[\"a\",1]", EINVAL, "argument 1" },
+	{ "unknown key", "{\"cmd\":[\"a\"],\"tty\":true}", EINVAL, "'tty'" },
+	{ "key of a later version", "{\"cmd\":[\"a\"],\"pty\":{}}", EINVAL, "'pty'" },
+	{ "NUL in argv", "[\"a\\u0000b\"]", EINVAL, "NUL" },
+	{ "NUL in a script", "{\"cmd\":\"a\\u0000\"}", EINVAL, "NUL" },
+	{ "key twice", "{\"cmd\":[\"a\"],\"cmd\":[\"b\"]}", EINVAL, "'cmd'" },
+	{ "more behind", "[\"a\"] x", EINVAL, "" },
+	{ "does not end", "[\"a\"", EINVAL, "" },
+	{ "relative cwd", "{\"cmd\":[\"a\"],\"cwd\":\"tmp\"}", EINVAL, "cwd: " },
+	{ "timeout a string", "{\"cmd\":[\"a\"],\"timeout_s\":\"1\"}", EINVAL, "timeout_s: " },
+	{ "stdin merged", "{\"cmd\":[\"a\"],\"stdin\":\"merge\"}", EINVAL, "stdin: " },
+	{ "stdout merged", "{\"cmd\":[\"a\"],\"stdout\":\"merge\"}", EINVAL, "stdout: " },
+	{ "variable without a name", "{\"cmd\":[\"a\"],\"env\":{\"\":\"x\"}}", EINVAL, "env: " },
+	{ "variable with =", "{\"cmd\":[\"a\"],\"env\":{\"A=B\":\"x\"}}", EINVAL, "env: " },
+	{ "env an array", "{\"cmd\":[\"a\"],\"env\":[]}", EINVAL, "env: " },
+	{ "user with a slash", "{\"cmd\":[\"a\"],\"user\":\"a/b\"}", EINVAL, "user: " },
+	{ "user with two groups", "{\"cmd\":[\"a\"],\"user\":\"1:2:3\"}", EINVAL, "user: " },
+	{ "empty user", "{\"cmd\":[\"a\"],\"user\":\"\"}", EINVAL, "user: " },
+};
+
+static void test_requests(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+		struct exec_request req = { 0 };
+		struct err err = { 0 };
+		auto_buf struct buf out = { 0 };
+		size_t len = strlen(requests[i].text);
+		struct guard g = guard_new(requests[i].text, len);
+		int r = exec_request_parse(&req, g.bytes, len, &err);
+
+		is_int(-r, requests[i].error, "request: %s: code", requests[i].what);
+		if (r == 0) {
+			(void)exec_request_print(&req, &out);
+			is_str(out.data, requests[i].want, "request: %s: prints", requests[i].what);
+			exec_request_done(&req);
+		} else {
+			ok(err.code == -r && strstr(err.msg, requests[i].want),
+			   "request: %s: says '%s'", requests[i].what, err.msg);
+			ok(!req.argv && !req.script && !req.env.v, "request: %s: untouched",
+			   requests[i].what);
+		}
+		guard_free(&g);
+	}
+}
+
+static void test_sizes(void)
+{
+	static const struct {
+		size_t len;
+		int error;
+	} row[] = { { REQUEST_ARG_MAX, 0 }, { REQUEST_ARG_MAX + 1, E2BIG } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		auto_free char *text = malloc(row[i].len + 16);
+		struct exec_request req = { 0 };
+		struct err err = { 0 };
+		size_t at = 0;
+		int r;
+
+		text[at++] = '[';
+		text[at++] = '"';
+		memset(text + at, 'a', row[i].len);
+		at += row[i].len;
+		memcpy(text + at, "\"]", 3);
+		r = exec_request_parse(&req, text, at + 2, &err);
+		is_int(-r, row[i].error, "request: an argument of %zu bytes", row[i].len);
+		exec_request_done(&req);
+	}
+}
+
+static const struct {
+	const char *what, *text;
+	int error;
+	const char *want;
+} specs[] = {
+	{ "empty", "", 0,
+	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":null,\"user\":\"0\"}\n" },
+	{ "blank line", " \r\n", 0,
+	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":null,\"user\":\"0\"}\n" },
+	{ "everything", "{\"name\":\"a\",\"env\":{\"K\":\"v\"},\"cwd\":\"/x\",\"user\":\"user\"}",
+	  0,
+	  "{\"name\":\"a\",\"image\":\"host\",\"env\":{\"K\":\"v\"},\"cwd\":\"/"
+	  "x\",\"user\":\"user\"}\n" },
+	{ "an array", "[]", EINVAL, "JSON object" },
+	{ "text", "box", EINVAL, "" },
+	{ "bad name", "{\"name\":\"a/b\"}", EINVAL, "name: " },
+	{ "dotted name", "{\"name\":\"..\"}", EINVAL, "name: " },
+	{ "65 letters",
+	  "{\"name\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
+	  EINVAL, "name: " },
+	{ "not served yet", "{\"limits\":{}}", EINVAL, "'limits'" },
+};
+
+static void test_specs(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(specs); i++) {
+		struct spec spec = { 0 };
+		struct err err = { 0 };
+		auto_buf struct buf out = { 0 };
+		int r = spec_parse(&spec, specs[i].text, strlen(specs[i].text), &err);
+
+		is_int(-r, specs[i].error, "spec: %s: code", specs[i].what);
+		if (r == 0) {
+			(void)spec_print(&spec, &out);
+			is_str(out.data, specs[i].want, "spec: %s: prints", specs[i].what);
+			spec_done(&spec);
+		} else {
+			ok(strstr(err.msg, specs[i].want), "spec: %s: says '%s'", specs[i].what,
+			   err.msg);
+		}
+	}
+}
+
+static void test_env(void)
+{
+	struct env a = { 0 }, b = { 0 };
+
+	ok(env_set(&a, "A", "1") == 0 && env_set(&a, "AB", "2") == 0 && env_set(&a, "A", "3") == 0,
+	   "env: set");
+	is_int((long long)a.n, 2, "env: a key is replaced, not added");
+	is_str(env_get(&a, "A"), "3", "env: get");
+	is_str(env_get(&a, "B"), NULL, "env: a key is no suffix");
+	ok(env_copy(&b, &a) == 0 && b.n == 2 && strcmp(env_get(&b, "AB"), "2") == 0, "env: copy");
+	env_done(&a);
+	env_done(&b);
+	ok(!a.v && a.n == 0, "env: done leaves it empty");
+}
+
+int main(void)
+{
+	test_requests();
+	test_sizes();
+	test_specs();
+	test_env();
+	return tap_done();
+}
