@@ -1,0 +1,72 @@
+/* handle.h - open files
+ *
+ * A client is given a number, never a pointer: the slot in a table and how often
+ * that slot has been used.  A new daemon can interpret it, and a wrong one is
+ * EBADF.
+ *
+ * Rights were checked when the handle was opened, and "this user" is who opened
+ * it: a handle can be passed to a program of somebody else.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "fs/node.h"
+
+struct request_file;
+struct stream;
+struct tree;
+
+struct handle {
+	struct tree *tree; /* borrowed; it outlives its handles */
+	uint32_t slot, generation;
+	unsigned refs; /* the client's one, and one per request that waits */
+	const struct node_def *def;
+	struct node_ref ref; /* holds references */
+	uid_t uid;           /* who opened it */
+	gid_t gid;
+	int flags; /* of open(2) */
+
+	struct buf text;              /* what a text file says, as of open */
+	bool rendered;                /* text is filled in */
+	struct request_file *request; /* of the `new` nodes; owned */
+	struct stream *stream;        /* of stdout and stderr, while it is open */
+	uint64_t next_off;            /* where the last read of it ended */
+	bool writes_stdin;            /* counted by stdin_open() */
+	void *server;                 /* the server's own, freed by it at release */
+};
+
+struct handles {
+	struct handle **slot; /* NULL: free */
+	uint32_t *generation, *next_free;
+	uint32_t n, cap, free_head; /* UINT32_MAX: no free slot */
+};
+
+void handles_init(struct handles *);
+void handles_done(struct handles *);
+
+static inline bool handle_reads(const struct handle *h)
+{
+	return (h->flags & 3) != 1; /* O_ACCMODE, O_WRONLY */
+}
+static inline bool handle_writes(const struct handle *h)
+{
+	return (h->flags & 3) != 0; /* O_RDONLY */
+}
+
+/* The number that a client holds; never 0. */
+uint64_t handle_number(const struct handle *);
+/* NULL: there is no such handle (any more). */
+struct handle *handle_find(struct tree *, uint64_t number);
+
+/* A handle without a node yet, counted for `uid`. `reserve`: also at the limit. */
+int handle_new(struct tree *, uid_t uid, bool reserve, struct handle **ret, struct err *);
+/* The client has closed it: its number is free; what waits keeps it alive. */
+void handle_close(struct handle *);
+struct handle *handle_ref(struct handle *);
+void handle_unref(struct handle *);

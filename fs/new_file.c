@@ -1,0 +1,263 @@
+/* new_file.c - the two `new` files: requests for commands, and for sandboxes
+ *
+ * When a request commits is request_file.c's; here is what it becomes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "fs/request_file.h"
+#include "fs/tree.h"
+#include "sandbox/exec.h"
+#include "sandbox/sandbox.h"
+
+#define PF_SIGNALED      0x400 /* of /proc/PID/stat's flags: killed by a signal */
+#define STAT_FLAGS_FIELD 9     /* counted as proc(5) does */
+
+/* Text of a writer whom Ctrl-C ended must not run.  Of a process that cannot be seen, nothing is
+ * known and nothing is held against it. */
+static bool writer_dying(pid_t pid)
+{
+	auto_buf struct buf stat = { .max = 4096 };
+	char path[64];
+	const char *p;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (file_read(AT_FDCWD, path, &stat, NULL) < 0 || !stat.len)
+		return false;
+	/* Field 2 is the program's name in parentheses and may hold anything. */
+	p = strrchr(stat.data, ')');
+	for (int field = 2; p && field < STAT_FLAGS_FIELD; field++)
+		p = strchr(p + 1, ' ');
+	return p && strtoul(p, NULL, 10) & PF_SIGNALED;
+}
+
+static void record_refusal(struct request_file *rf, const struct err *err)
+{
+	struct handle *h = rf->arg;
+
+	tree_refuse(h->tree, h->uid, &h->ref, NULL, err);
+}
+
+/* exec/new */
+
+static int sandbox_takes_commands(const struct sandbox *box, struct err *err)
+{
+	if (box->removed)
+		return err_say(err, ESRCH, "the sandbox has been removed");
+	if (box->state == SANDBOX_STOPPED)
+		return err_say(err, ESRCH, "the sandbox is stopped: write start to its ctl");
+	if (box->state == SANDBOX_FAILED)
+		return err_say(err, ESRCH, "the sandbox is failed: %s", box->why.msg);
+	return 0;
+}
+
+static int exec_check(struct request_file *rf, struct err *err)
+{
+	const struct handle *h = rf->arg;
+
+	return sandbox_takes_commands(h->ref.sandbox, err);
+}
+
+/* Takes `req`, also on failure. */
+static int make_exec(struct request_file *rf, struct exec_request *req, struct buf *name,
+		     struct err *err)
+{
+	const struct handle *h = rf->arg;
+	struct exec *x;
+	int r;
+
+	req->by = h->uid;
+	req->unique = rf->unique;
+	r = exec_create(h->ref.sandbox, req, &x, err);
+	if (r == 0)
+		(void)buf_add(name, x->name, strlen(x->name));
+	exec_request_done(req);
+	return r;
+}
+
+static int exec_commit_json(struct request_file *rf, struct buf *name, struct err *err)
+{
+	struct exec_request req = { 0 };
+	int r = exec_request_parse(&req, rf->pending.data, rf->pending.len, err);
+
+	return r < 0 ? r : make_exec(rf, &req, name, err);
+}
+
+static int exec_commit_text(struct request_file *rf, struct buf *name, struct err *err)
+{
+	struct exec_request req = { 0 };
+	int r = exec_request_script(&req, rf->pending.data, rf->pending.len, err);
+
+	return r < 0 ? r : make_exec(rf, &req, name, err);
+}
+
+static int exec_commit_broken(struct request_file *rf, const char *why, struct buf *name,
+			      struct err *err)
+{
+	struct exec_request req = { 0 };
+	int r = exec_request_broken(&req, rf->pending.data, rf->pending.len, why);
+
+	return r < 0 ? err_set(err, -r, "keep the request") : make_exec(rf, &req, name, err);
+}
+
+/* A script that goes on to read `last` must not find the command before this one. */
+static void exec_refused(struct request_file *rf, const struct err *err)
+{
+	const struct handle *h = rf->arg;
+
+	record_refusal(rf, err);
+	exec_last_clear(h->ref.sandbox, h->uid);
+}
+
+static const struct request_file_ops exec_request_file = {
+	.check = exec_check,
+	.commit_json = exec_commit_json,
+	.commit_text = exec_commit_text,
+	.commit_broken = exec_commit_broken,
+	.refused = exec_refused,
+	.dying = writer_dying,
+	.json_hint = "to run it as a script, begin with a space",
+	.busy = "this handle has made its command; join the pieces: { ...; } | cat > exec/new",
+};
+
+/* The root's new */
+
+static int spec_check(struct request_file *rf, struct err *err)
+{
+	(void)rf;
+	(void)err;
+	return 0;
+}
+
+/* White space in front of JSON is skipped, so that what else comes as text is blank or wrong. */
+static int spec_check_text(const char *bytes, size_t len, struct err *err)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!strchr(" \t\r\n", bytes[i]))
+			return err_say(err, EINVAL, "a spec is a JSON object, or an empty line");
+	return 0;
+}
+
+static int make_sandbox(struct request_file *rf, struct buf *name, struct err *err)
+{
+	const struct handle *h = rf->arg;
+	struct spec spec = { 0 };
+	struct sandbox *box;
+	int r = spec_parse(&spec, rf->pending.data, rf->pending.len, err);
+
+	if (r < 0)
+		return r;
+	r = *spec.id ? tree_check_name(h->tree, spec.id, err) : 0;
+	if (r == 0)
+		r = sandbox_create(h->tree->engine, &spec, h->uid, h->gid, &box, err);
+	if (r == 0)
+		(void)buf_add(name, box->id, strlen(box->id));
+	spec_done(&spec);
+	return r;
+}
+
+static const struct request_file_ops spec_request_file = {
+	.check = spec_check,
+	.check_text = spec_check_text,
+	.commit_json = make_sandbox,
+	.commit_text = make_sandbox,
+	.refused = record_refusal,
+	.dying = writer_dying,
+	.json_hint = "",
+	.busy = "this handle has made its sandbox; open it anew, or for reading and writing",
+};
+
+/* Both */
+
+static int open_with(struct handle *h, const struct request_file_ops *ops, struct err *err)
+{
+	h->request = malloc(sizeof(*h->request));
+	if (!h->request)
+		return err_set(err, ENOMEM, "open");
+	request_file_init(h->request, ops, h, handle_reads(h) && handle_writes(h));
+	return 0;
+}
+
+static int new_open(struct handle *h, struct err *err)
+{
+	return open_with(h, &spec_request_file, err);
+}
+
+static int exec_new_open(struct handle *h, struct err *err)
+{
+	int r = handle_writes(h) ? sandbox_takes_commands(h->ref.sandbox, err) : 0;
+
+	if (r < 0) {
+		exec_last_clear(h->ref.sandbox, h->uid);
+		return r;
+	}
+	return open_with(h, &exec_request_file, err);
+}
+
+static struct request_from from(const struct node_io *io)
+{
+	return (struct request_from){ .owner = io->owner, .unique = io->unique, .pid = io->pid };
+}
+
+static ssize_t new_read(struct node_io *io, struct err *err)
+{
+	struct request_from f = from(io);
+
+	return request_file_read(io->handle->request, io->bytes, io->len, &f, err);
+}
+
+static ssize_t new_write(struct node_io *io, struct err *err)
+{
+	struct request_from f = from(io);
+
+	return request_file_write(io->handle->request, io->bytes, io->len, &f, err);
+}
+
+static int new_flush(struct node_io *io, struct err *err)
+{
+	struct request_from f = from(io);
+
+	return request_file_flush(io->handle->request, &f, err);
+}
+
+static void new_release(struct handle *h)
+{
+	if (!h->request)
+		return;
+	if (!h->tree->closing)
+		request_file_release(h->request, 0);
+	request_file_done(h->request);
+	free(h->request);
+	h->request = NULL;
+}
+
+static uint32_t new_ready(struct handle *h, struct list **ret_wait)
+{
+	(void)ret_wait; /* nothing here ever waits */
+	return (handle_reads(h) ? POLLIN | POLLRDNORM : 0) |
+	       (handle_writes(h) ? POLLOUT | POLLWRNORM : 0);
+}
+
+const struct node_ops new_ops = {
+	.open = new_open,
+	.read = new_read,
+	.write = new_write,
+	.flush = new_flush,
+	.release = new_release,
+	.ready = new_ready,
+};
+
+const struct node_ops exec_new_ops = {
+	.open = exec_new_open,
+	.read = new_read,
+	.write = new_write,
+	.flush = new_flush,
+	.release = new_release,
+	.ready = new_ready,
+};

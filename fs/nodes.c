@@ -1,0 +1,364 @@
+/* nodes.c - the table of the tree
+ *
+ * A row's order in a directory is its order here.  Handlers are elsewhere:
+ * show.c, new_file.c, ctl_file.c, stream_file.c.
+ */
+#include "fs/node.h"
+
+#include <string.h>
+
+#define DIR_MODE(bits)  (S_IFDIR | (bits))
+#define FILE_MODE(bits) (S_IFREG | (bits))
+
+const struct node_def node_table[] = {
+	[NODE_ROOT] = {
+		.shown = "",
+		.mode = DIR_MODE(0755),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.flags = NODE_PER_USER,
+		.attr = root_attr,
+		.doc = "mkdir ID makes a sandbox and starts it, rmdir ID ends and removes it",
+		.reads = "Only sandboxes that the reader may enter are listed.",
+		.errors = "mkdir: EEXIST, the name is taken or reserved; EINVAL, it is not 1 to 64 of "
+			  "A-Z a-z 0-9 . _ - beginning with neither a dot nor a dash; EACCES, the root "
+			  "is not open to this user.  Files cannot be made: EPERM.",
+	},
+	[NODE_HELP] = {
+		.name = "help",
+		.parent = NODE_ROOT,
+		.mode = FILE_MODE(0444),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.show = help_show,
+		.doc = "this text",
+		.reads = "The tree in words, from the table that serves it.",
+	},
+	[NODE_VERSION] = {
+		.name = "version",
+		.parent = NODE_ROOT,
+		.mode = FILE_MODE(0444),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.show = version_show,
+		.doc = "the version of hutchd",
+		.reads = "One line: hutch and a version number.",
+	},
+	[NODE_NEW] = {
+		.name = "new",
+		.parent = NODE_ROOT,
+		.mode = FILE_MODE(0600),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.flags = NODE_STREAM | NODE_FLUSHED,
+		.ops = &new_ops,
+		.attr = new_attr,
+		.doc = "write a JSON spec, or an empty line: a sandbox; read its id from the same "
+		       "handle",
+		.reads = "The ids of the sandboxes made through this handle, a line each, as a stream: "
+			 "a read never crosses a newline, and gives nothing when nothing is owed.",
+		.writes = "A JSON object with the keys of a spec, or an empty line for the defaults.  "
+			  "Writing needs the right to make directories in the root.",
+		.errors = "EINVAL, the spec is not right; EEXIST, its name is taken; EBUSY, a second "
+			  "spec on a handle that is not open for reading; E2BIG, more than 1 MiB.",
+		.polls = "Always readable and writable.",
+	},
+	[NODE_ERROR] = {
+		.name = "error",
+		.parent = NODE_ROOT,
+		.mode = FILE_MODE(0444),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.flags = NODE_RESERVE,
+		.show = error_show,
+		.doc = "what this user was refused, newest first: TIME PATH ERRNO sentence",
+		.reads = "The last 16 refused writes, opens for writing, mkdirs, rmdirs and changes of "
+			 "attributes of the user who opened it.",
+	},
+	[NODE_SANDBOX] = {
+		.shown = "ID",
+		.parent = NODE_ROOT,
+		.mode = DIR_MODE(0700),
+		.names = CACHE_NONE,
+		.attrs = CACHE_SHORT,
+		.attr = sandbox_attr,
+		.doc = "one sandbox",
+		.writes = "chmod, chgrp and, by root, chown work.  Owner, group and mode of this "
+			  "directory are the gate to everything in it.",
+		.errors = "ENOENT or ESTALE for whoever still holds the directory of a sandbox that has "
+			  "been removed, also when there is a new one of that name.",
+	},
+	[NODE_STATE] = {
+		.name = "state",
+		.parent = NODE_SANDBOX,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.flags = NODE_RESERVE,
+		.show = state_show,
+		.doc = "creating | running | stopped | failed: reason",
+		.reads = "One line, as of open.  Never waits.",
+	},
+	[NODE_SPEC] = {
+		.name = "spec.json",
+		.parent = NODE_SANDBOX,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.show = spec_show,
+		.doc = "what it was made from, defaults filled in",
+		.reads = "One JSON object.",
+	},
+	[NODE_CTL] = {
+		.name = "ctl",
+		.parent = NODE_SANDBOX,
+		.mode = FILE_MODE(0220),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.flags = NODE_STREAM | NODE_RESERVE,
+		.ops = &ctl_ops,
+		.doc = "verbs, one per line: stop, start, kill",
+		.writes = "Verbs run in the order written.  stop ends process 1 and all with it; the "
+			  "writable layer and the nodes stay.  start makes a new process 1.  kill ends "
+			  "every command, and the sandbox runs on.  A write returns when its verbs are "
+			  "done, or after 100 ms, and state tells the rest; a verb whose effect is "
+			  "already there succeeds.",
+		.errors = "EINVAL, no such verb: none of that write has run.",
+		.polls = "Always writable.",
+	},
+	[NODE_EXECS] = {
+		.name = "exec",
+		.parent = NODE_SANDBOX,
+		.mode = DIR_MODE(0770),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.flags = NODE_PER_USER,
+		.attr = execs_attr,
+		.doc = "its commands; rmdir exec/N removes one, and kills it if it runs",
+	},
+	[NODE_EXEC_NEW] = {
+		.name = "new",
+		.parent = NODE_EXECS,
+		.mode = FILE_MODE(0660),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.flags = NODE_STREAM | NODE_FLUSHED,
+		.ops = &exec_new_ops,
+		.doc = "write a command: a node; read its name from the same handle",
+		.reads = "The names of the nodes made through this handle, a line each, as a stream: a "
+			 "read commits the text written before, never crosses a newline, and gives "
+			 "nothing when nothing is owed.",
+		.writes = "{ begins a JSON request and [ a JSON array, the argv: it commits in the "
+			  "write that completes it.  Anything else is a shell script, which commits "
+			  "when its writer closes.  A handle that is not open for reading takes one "
+			  "command.",
+		.errors = "EINVAL, the request is not right, or a text holds a NUL; E2BIG, more than "
+			  "1 MiB, or an argument of 128 KiB; EBUSY, a second command; ESRCH, the "
+			  "sandbox is stopped or failed.  A command that cannot be started is no "
+			  "error: the node exists, and its result says why.  A handle that refused a "
+			  "write answers later ones alike, and last is gone until the next command is "
+			  "accepted.",
+		.polls = "Always readable and writable.",
+	},
+	[NODE_EXEC_LAST] = {
+		.name = "last",
+		.parent = NODE_EXECS,
+		.mode = S_IFLNK | 0777,
+		.names = CACHE_NONE,
+		.attrs = CACHE_SHORT,
+		.target = last_target,
+		.doc = "symbolic link to this user's newest node",
+		.errors = "ENOENT, there is none, or the user's last command was refused.",
+	},
+	[NODE_EXEC] = {
+		.shown = "N",
+		.parent = NODE_EXECS,
+		.mode = DIR_MODE(0770),
+		.names = CACHE_NONE,
+		.attrs = CACHE_SHORT,
+		.doc = "one command",
+	},
+	[NODE_EXEC_CMD] = {
+		.name = "cmd",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.show = cmd_show,
+		.doc = "the command as JSON",
+		.reads = "The request, one line.",
+	},
+	[NODE_EXEC_STDIN] = {
+		.name = "stdin",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0220),
+		.names = CACHE_NONE,
+		.attrs = CACHE_SHORT,
+		.flags = NODE_STREAM | NODE_FRESH,
+		.ops = &stdin_ops,
+		.doc = "write, appending; ends when the last writer closes",
+		.writes = "Bytes go to the command's standard input in order; a full pipe makes the "
+			  "writer wait.  It ends when no handle is open for writing and one has written, "
+			  "or was opened with O_TRUNC; an open handle holds it.",
+		.errors = "EPIPE, it has ended, or the command has; EAGAIN, the pipe is full and the "
+			  "handle non-blocking, or too many of this user's requests wait.",
+		.polls = "Writable when the pipe takes bytes; POLLERR when it has ended.",
+	},
+	[NODE_EXEC_STDOUT] = {
+		.name = "stdout",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_NONE,
+		.ops = &output_ops,
+		.attr = output_attr,
+		.doc = "read, from any offset, by any number of readers, during and after the run",
+		.reads = "The bytes so far; at their end a reader waits for more, until the stream "
+			 "ends, which is when every process that has it open is gone.  st_size is what "
+			 "is there so far.",
+		.errors = "EAGAIN, nothing yet on a non-blocking handle; EINTR, a signal came.",
+		.polls = "Readable when there is more, or the end.",
+	},
+	[NODE_EXEC_STDERR] = {
+		.name = "stderr",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_NONE,
+		.ops = &output_ops,
+		.attr = output_attr,
+		.doc = "the same for standard error",
+		.reads = "As stdout.",
+		.errors = "As stdout.",
+		.polls = "As stdout.",
+	},
+	[NODE_EXEC_STATUS] = {
+		.name = "status",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.flags = NODE_RESERVE,
+		.show = status_show,
+		.doc = "pending | running | exited N | signaled SIGx | timed_out | oom_killed | killed | "
+		       "failed: why | lost",
+		.reads = "One line, as of open.  Never waits.",
+	},
+	[NODE_EXEC_RESULT] = {
+		.name = "result.json",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.ops = &result_ops,
+		.doc = "blocks until there is a result",
+		.reads = "One JSON object.  What was not collected is null, never 0.",
+		.errors = "EAGAIN, no result yet on a non-blocking handle; EINTR, a signal came.",
+		.polls = "Readable when there is a result.",
+	},
+	[NODE_EXEC_CODE] = {
+		.name = "code",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.ops = &code_ops,
+		.doc = "blocks like result.json, then one line as `$?` would be",
+		.reads = "0 to 255; 128 + n for a signal, 124 for a timeout, 125 for failures of hutch "
+			 "and lost commands, 126 and 127 for what could not be started.",
+		.errors = "As result.json.",
+		.polls = "As result.json.",
+	},
+	[NODE_EXEC_CTL] = {
+		.name = "ctl",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0220),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.flags = NODE_STREAM | NODE_RESERVE,
+		.ops = &exec_ctl_ops,
+		.doc = "verbs, one per line: kill, signal NAME, close-stdin",
+		.writes = "kill ends every process that the command started.  signal TERM, SIGTERM or "
+			  "15 goes to its process group.  close-stdin ends stdin, whoever holds it.",
+		.errors = "EINVAL, no such verb or signal: none of that write has run.",
+		.polls = "Always writable.",
+	},
+};
+_Static_assert(sizeof(node_table) / sizeof(node_table[0]) == NODE_COUNT,
+	       "node_table[] and enum node_id differ");
+
+/* Names at the root that later versions use: a sandbox of that name would be in the way. */
+static const char *const reserved[] = { "events", "stats.json", "images", "secrets" };
+
+enum node_id node_find(enum node_id parent, const char *name)
+{
+	for (int i = NODE_ROOT + 1; i < NODE_COUNT; i++)
+		if (node_table[i].parent == parent && node_table[i].name &&
+		    strcmp(node_table[i].name, name) == 0)
+			return (enum node_id)i;
+	return NODE_NONE;
+}
+
+enum node_id node_entries(enum node_id parent)
+{
+	for (int i = NODE_ROOT + 1; i < NODE_COUNT; i++)
+		if (node_table[i].parent == parent && !node_table[i].name)
+			return (enum node_id)i;
+	return NODE_NONE;
+}
+
+bool node_reserved(const char *name)
+{
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (strcmp(reserved[i], name) == 0)
+			return true;
+	return false;
+}
+
+static const char *check_file(const struct node_def *d)
+{
+	bool reads = d->show || (d->ops && d->ops->read);
+	bool writes = d->ops && d->ops->write;
+
+	if (!!(d->mode & 0444) != reads)
+		return "read bits and read handlers differ";
+	if (!!(d->mode & 0222) != writes)
+		return "write bits and write handlers differ";
+	if (d->show && d->ops && d->ops->read)
+		return "a file is rendered or read, not both";
+	if (d->ops && d->ops->read && !d->ops->ready)
+		return "what may block needs a poll mask";
+	if (d->target)
+		return "only a symbolic link has a target";
+	if (reads != !!d->reads || writes != !!d->writes)
+		return "what reading or writing means is not documented";
+	return NULL;
+}
+
+static const char *check_row(enum node_id id, const struct node_def *d)
+{
+	if (!d->mode || !d->doc || (!d->name && !d->shown))
+		return "row missing";
+	if (id != NODE_ROOT && (d->parent == NODE_NONE || !S_ISDIR(node_table[d->parent].mode)))
+		return "parent is not a directory";
+	if (d->name && node_find(d->parent, d->name) != id)
+		return "name given twice";
+	if (!d->name && id != NODE_ROOT && node_entries(d->parent) != id)
+		return "two rows without a name in one directory";
+	if (S_ISDIR(d->mode) && (d->show || d->ops || d->target))
+		return "a directory has no handlers";
+	if (S_ISLNK(d->mode) && (!d->target || d->show || d->ops))
+		return "a symbolic link has a target and nothing else";
+	return S_ISREG(d->mode) ? check_file(d) : NULL;
+}
+
+const char *node_table_check(void)
+{
+	for (int i = NODE_ROOT; i < NODE_COUNT; i++) {
+		const char *fault = check_row((enum node_id)i, &node_table[i]);
+
+		if (fault)
+			return fault;
+	}
+	return NULL;
+}

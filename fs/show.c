@@ -1,0 +1,108 @@
+/* show.c - the text files: what each says when it is opened, and what attributes differ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "fs/tree.h"
+#include "sandbox/exec.h"
+#include "sandbox/sandbox.h"
+
+/* Handlers of one type fill one table: not each needs all that it is given. */
+#define UNUSED __attribute__((unused))
+
+static int end_line(struct buf *out, int r)
+{
+	if (r < 0)
+		return r;
+	return out->len && out->data[out->len - 1] == '\n' ? 0 : buf_add(out, "\n", 1);
+}
+
+int help_show(UNUSED struct tree *tree, UNUSED const struct node_ref *ref, UNUSED uid_t uid,
+	      struct buf *out)
+{
+	return node_print_help(out);
+}
+
+int version_show(struct tree *tree, UNUSED const struct node_ref *ref, UNUSED uid_t uid,
+		 struct buf *out)
+{
+	return buf_printf(out, "hutch %s\n", tree->version);
+}
+
+int error_show(struct tree *tree, UNUSED const struct node_ref *ref, uid_t uid, struct buf *out)
+{
+	return refusals_print(&tree->refusals, uid, out);
+}
+
+int state_show(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED uid_t uid,
+	       struct buf *out)
+{
+	return end_line(out, sandbox_state_print(ref->sandbox, out));
+}
+
+int spec_show(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED uid_t uid,
+	      struct buf *out)
+{
+	return end_line(out, spec_print(&ref->sandbox->spec, out));
+}
+
+int cmd_show(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED uid_t uid,
+	     struct buf *out)
+{
+	return end_line(out, exec_request_print(&ref->exec->request, out));
+}
+
+int status_show(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED uid_t uid,
+		struct buf *out)
+{
+	return end_line(out, exec_status_print(ref->exec, out));
+}
+
+int last_target(UNUSED struct tree *tree, const struct node_ref *ref, uid_t uid, char *out,
+		size_t cap)
+{
+	struct exec *x = exec_last(ref->sandbox, uid);
+
+	if (!x)
+		return -ENOENT;
+	(void)snprintf(out, cap, "%s", x->name);
+	return 0;
+}
+
+void root_attr(struct tree *tree, UNUSED const struct node_ref *ref, struct stat *st)
+{
+	st->st_mode = S_IFDIR | tree->root_mode;
+	st->st_nlink = 2 + sandbox_count(tree->engine);
+}
+
+/* Writing here makes what mkdir in the root makes, so it needs the same right; whoever may write
+ * may read the answer. */
+void new_attr(struct tree *tree, UNUSED const struct node_ref *ref, struct stat *st)
+{
+	mode_t may = tree->root_mode & 0222;
+
+	st->st_mode = S_IFREG | may | may << 1;
+}
+
+void sandbox_attr(UNUSED struct tree *tree, const struct node_ref *ref, struct stat *st)
+{
+	st->st_mode = S_IFDIR | ref->sandbox->mode;
+	st->st_nlink = 3;
+	st->st_mtim = st->st_ctim = ref->sandbox->changed_at;
+}
+
+void execs_attr(UNUSED struct tree *tree, const struct node_ref *ref, struct stat *st)
+{
+	st->st_nlink = 2 + ref->sandbox->exec_count;
+	st->st_mtim = st->st_ctim = ref->sandbox->execs_changed_at;
+}
+
+void output_attr(UNUSED struct tree *tree, const struct node_ref *ref, struct stat *st)
+{
+	const struct stream *s =
+		&ref->exec->stream[ref->id == NODE_EXEC_STDOUT ? EXEC_STDOUT : EXEC_STDERR];
+
+	st->st_size = (off_t)s->size;
+	/* Zero until the first byte: then the command's own time is as good as any. */
+	if (s->changed_at.tv_sec)
+		st->st_mtim = st->st_ctim = s->changed_at;
+}

@@ -1,0 +1,166 @@
+/* stream_file.c - stdin, stdout, stderr, and the files that wait for a result */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+
+#include "fs/tree.h"
+#include "sandbox/exec.h"
+
+/* stdout, stderr */
+
+static int output_open(struct handle *h, struct err *err)
+{
+	struct stream *s =
+		&h->ref.exec->stream[h->ref.id == NODE_EXEC_STDOUT ? EXEC_STDOUT : EXEC_STDERR];
+	int r = stream_open(s, err);
+
+	if (r < 0)
+		return r;
+	h->stream = s;
+	return 0;
+}
+
+static ssize_t output_read(struct node_io *io, struct err *err)
+{
+	struct stream *s = io->handle->stream;
+	ssize_t n;
+
+	(void)err;
+	if (!s)
+		return -EBADF;
+	n = stream_read(s, io->bytes, io->len, io->off);
+	if (n == -EAGAIN)
+		io->wait = &s->changed;
+	else if (n >= 0)
+		io->handle->next_off = io->off + (uint64_t)n;
+	return n;
+}
+
+static void output_release(struct handle *h)
+{
+	if (h->stream)
+		stream_close(h->stream);
+	h->stream = NULL;
+}
+
+/* A poll does not say where the next read will be: it is taken to go on where the last one ended. */
+static uint32_t output_ready(struct handle *h, struct list **ret_wait)
+{
+	if (!h->stream)
+		return POLLERR;
+	*ret_wait = &h->stream->changed;
+	return stream_ready(h->stream, h->next_off);
+}
+
+const struct node_ops output_ops = {
+	.open = output_open,
+	.read = output_read,
+	.release = output_release,
+	.ready = output_ready,
+};
+
+/* stdin */
+
+static int stdin_file_open(struct handle *h, struct err *err)
+{
+	(void)err;
+	stdin_open(h->ref.exec, h->flags & O_TRUNC);
+	h->writes_stdin = true;
+	return 0;
+}
+
+static ssize_t stdin_file_write(struct node_io *io, struct err *err)
+{
+	struct exec *x = io->handle->ref.exec;
+
+	while (io->done < io->len) {
+		ssize_t n = stdin_write(x, io->bytes + io->done, io->len - io->done);
+
+		if (n == -EAGAIN) {
+			io->wait = &x->writable;
+			return -EAGAIN;
+		}
+		if (n == -EPIPE && io->done)
+			break; /* a short count now, EPIPE at the next write */
+		if (n == -EPIPE)
+			return err_say(err, EPIPE,
+				       "stdin has ended: it was closed, or its command "
+				       "has ended");
+		if (n < 0)
+			return err_set(err, (int)-n, "write to stdin");
+		io->done += (size_t)n;
+	}
+	return (ssize_t)io->done;
+}
+
+static void stdin_file_release(struct handle *h)
+{
+	if (h->writes_stdin)
+		stdin_close(h->ref.exec);
+	h->writes_stdin = false;
+}
+
+static uint32_t stdin_file_ready(struct handle *h, struct list **ret_wait)
+{
+	*ret_wait = &h->ref.exec->writable;
+	return stdin_ready(h->ref.exec);
+}
+
+const struct node_ops stdin_ops = {
+	.open = stdin_file_open,
+	.write = stdin_file_write,
+	.release = stdin_file_release,
+	.ready = stdin_file_ready,
+};
+
+/* result.json, code: one text, when there is one */
+
+static ssize_t read_when_done(struct node_io *io, int (*print)(const struct exec *, struct buf *))
+{
+	struct handle *h = io->handle;
+	struct exec *x = h->ref.exec;
+	int r;
+
+	if (x->state != EXEC_DONE) {
+		io->wait = &x->changed;
+		return -EAGAIN;
+	}
+	r = print(x, &h->text);
+	if (r == 0 && h->text.len && h->text.data[h->text.len - 1] != '\n')
+		r = buf_add(&h->text, "\n", 1);
+	if (r < 0) {
+		buf_done(&h->text);
+		return r;
+	}
+	h->rendered = true;
+	return tree_read(io, NULL);
+}
+
+static uint32_t done_ready(struct handle *h, struct list **ret_wait)
+{
+	struct exec *x = h->ref.exec;
+
+	*ret_wait = &x->changed;
+	return x->state == EXEC_DONE ? POLLIN | POLLRDNORM : 0;
+}
+
+static ssize_t result_read(struct node_io *io, struct err *err)
+{
+	(void)err;
+	return read_when_done(io, exec_result_print);
+}
+
+static int code_print(const struct exec *x, struct buf *out)
+{
+	return buf_printf(out, "%d\n", x->result.code);
+}
+
+static ssize_t code_read(struct node_io *io, struct err *err)
+{
+	(void)err;
+	return read_when_done(io, code_print);
+}
+
+const struct node_ops result_ops = { .read = result_read, .ready = done_ready };
+const struct node_ops code_ops = { .read = code_read, .ready = done_ready };

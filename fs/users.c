@@ -1,0 +1,128 @@
+#include "fs/users.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+
+void users_init(struct users *u)
+{
+	*u = (struct users){ 0 };
+	hmap_init(&u->by_uid);
+}
+
+static struct user *find(struct users *u, uid_t uid)
+{
+	uint64_t hash = hmap_hash_u64(uid);
+	struct hmap_node *n;
+
+	hmap_for_each_hash (n, &u->by_uid, hash) {
+		struct user *user = container_of(n, struct user, by_uid);
+
+		if (user->uid == uid)
+			return user;
+	}
+	return NULL;
+}
+
+static struct user *get(struct users *u, uid_t uid, struct err *err)
+{
+	struct user *user = find(u, uid);
+
+	if (user)
+		return user;
+	user = calloc(1, sizeof(*user));
+	if (!user) {
+		(void)err_set(err, ENOMEM, "user %u", (unsigned)uid);
+		return NULL;
+	}
+	user->uid = uid;
+	hmap_add(&u->by_uid, &user->by_uid, hmap_hash_u64(uid));
+	return user;
+}
+
+static void put(struct users *u, struct user *user)
+{
+	if (user->handles || user->parked)
+		return;
+	hmap_del(&u->by_uid, &user->by_uid);
+	free(user);
+}
+
+void users_done(struct users *u)
+{
+	/* Every handle and every parked request is gone by now, and took its count along. */
+	assert(u->by_uid.count == 0);
+	hmap_done(&u->by_uid);
+}
+
+int users_add_handle(struct users *u, uid_t uid, bool reserve, struct err *err)
+{
+	size_t more = reserve ? HANDLES_RESERVE : 0;
+	struct user *user = get(u, uid, err);
+
+	if (!user)
+		return -ENOMEM;
+	if (user->handles >= USER_HANDLES_MAX + more) {
+		put(u, user);
+		return err_say(err, EMFILE,
+			       "user %u has %zu files of the tree open, the most allowed",
+			       (unsigned)uid, user->handles);
+	}
+	if (u->handles >= ALL_HANDLES_MAX + more) {
+		put(u, user);
+		return err_say(err, ENFILE, "%zu files of the tree are open, the most allowed",
+			       u->handles);
+	}
+	user->handles++;
+	u->handles++;
+	return 0;
+}
+
+void users_drop_handle(struct users *u, uid_t uid)
+{
+	struct user *user = find(u, uid);
+
+	assert(user && user->handles);
+	user->handles--;
+	u->handles--;
+	put(u, user);
+}
+
+int users_add_parked(struct users *u, uid_t uid, size_t bytes, struct err *err)
+{
+	struct user *user = get(u, uid, err);
+	int r = 0;
+
+	if (!user)
+		return -ENOMEM;
+	if (user->parked >= USER_PARKED_MAX || u->parked >= ALL_PARKED_MAX)
+		r = err_say(err, EAGAIN, "too many requests wait: %zu of user %u, %zu in all",
+			    user->parked, (unsigned)uid, u->parked);
+	else if (user->parked_bytes + bytes > USER_PARKED_BYTES_MAX ||
+		 u->parked_bytes + bytes > ALL_PARKED_BYTES_MAX)
+		r = err_say(err, ENOMEM, "waiting writes hold %zu bytes of user %u, %zu in all",
+			    user->parked_bytes, (unsigned)uid, u->parked_bytes);
+	if (r < 0) {
+		put(u, user);
+		return r;
+	}
+	user->parked++;
+	user->parked_bytes += bytes;
+	u->parked++;
+	u->parked_bytes += bytes;
+	return 0;
+}
+
+void users_drop_parked(struct users *u, uid_t uid, size_t bytes)
+{
+	struct user *user = find(u, uid);
+
+	assert(user && user->parked && user->parked_bytes >= bytes);
+	user->parked--;
+	user->parked_bytes -= bytes;
+	u->parked--;
+	u->parked_bytes -= bytes;
+	put(u, user);
+}

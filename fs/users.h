@@ -1,0 +1,45 @@
+/* users.h - what each user holds open, against limits
+ *
+ * Per user first and then in all, so that no user can use up what is there for
+ * everybody.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/hmap.h"
+
+#define USER_HANDLES_MAX      8192
+#define USER_PARKED_MAX       1024
+#define USER_PARKED_BYTES_MAX ((size_t)64 << 20)
+#define ALL_HANDLES_MAX       131072
+#define ALL_PARKED_MAX        32768
+#define ALL_PARKED_BYTES_MAX  ((size_t)512 << 20)
+/* Handles beyond either limit for the nodes that must work there: status, ctl. */
+#define HANDLES_RESERVE       256
+
+/* Exists while it counts something. */
+struct user {
+	struct hmap_node by_uid;
+	uid_t uid;
+	size_t handles, parked, parked_bytes;
+};
+
+struct users {
+	struct hmap by_uid;
+	size_t handles, parked, parked_bytes; /* of all */
+};
+
+void users_init(struct users *);
+void users_done(struct users *); /* frees what is left */
+
+/* `reserve`: may go beyond the limit. ENFILE, EMFILE or ENOMEM with a sentence. */
+int users_add_handle(struct users *, uid_t, bool reserve, struct err *);
+void users_drop_handle(struct users *, uid_t);
+/* A request that waits, with so many bytes of its own. EAGAIN or ENOMEM with a sentence. */
+int users_add_parked(struct users *, uid_t, size_t bytes, struct err *);
+void users_drop_parked(struct users *, uid_t, size_t bytes);

@@ -1,0 +1,69 @@
+/* bench.h - the benchmarks: rows that are measured side by side
+ *
+ * All rows take turns in one run, so that what the machine does meanwhile hits
+ * them alike; what counts is the ratio to the first row.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Times in nanoseconds, or rates. */
+struct samples {
+	double *v; /* owned */
+	size_t n, cap;
+};
+
+/* Out of memory ends the program: there is nothing to rescue. */
+void samples_add(struct samples *, double);
+/* The value below which the part `q` (0-1) of the samples lies; sorts them. NAN without any. */
+double samples_quantile(struct samples *, double q);
+void samples_done(struct samples *);
+
+/* What was prepared by tools/bench. */
+struct bench {
+	const char *tree;      /* where hutchd is mounted */
+	const char *true_path; /* bench_true on the host */
+	const char *bundle;    /* an OCI bundle whose root holds /true */
+	const char *container; /* a container of it that waits, for `runc exec`; NULL: none */
+	const char *box;       /* a sandbox that holds bench_true as /root/true */
+	bool quick;
+	unsigned serial; /* for names that are used once */
+};
+
+int64_t bench_now(void);
+/* Seconds until, or -1 … only for pauses. */
+void bench_pause_ms(unsigned ms);
+
+/* ---- bench_spawn.c ---- */
+
+/* Starts argv with its output in a pipe, reads that to the end, waits. `note`: where the first line
+ * of its stderr goes, for a trial; NULL: stderr is thrown away. 0 if it exited with 0. */
+int bench_spawn(char *const argv[], char *note, size_t note_size, struct err *);
+/* Replaces "@id" in argv by a name that was not used before, "@bundle", "@true" and
+ * "@container" by what they are, and runs it. */
+int bench_rival(struct bench *, const char *const argv[], char *note, size_t size, struct err *);
+
+/* ---- bench_tree.c ---- */
+
+/* One command through the files of `box`, until its result is read. Its code must be 0. */
+int bench_exec_last(const struct bench *, const char *box, const char *request, struct err *);
+int bench_exec_handle(const struct bench *, const char *box, const char *request, struct err *);
+/* A sandbox from mkdir to rmdir; *to_result is the time until the first result was read. */
+int bench_box(struct bench *, int64_t *to_result, struct err *);
+/* Makes bench->box and puts bench_true into it. */
+int bench_prepare(const struct bench *, struct err *);
+int bench_remove(const struct bench *, struct err *);
+
+/* ---- bench_stream.c ---- */
+
+/* Bytes per second of `bytes` through a pipe of the usual size, and through the node stdout. */
+int bench_pipe_rate(const struct bench *, uint64_t bytes, double *ret, struct err *);
+int bench_node_rate(const struct bench *, uint64_t bytes, double *ret, struct err *);
+/* How long reading `status` and looking up a name that is not there take, while a command of the
+ * same sandbox writes `bytes`. */
+int bench_flood(const struct bench *, uint64_t bytes, struct samples *status,
+		struct samples *lookup, struct err *);

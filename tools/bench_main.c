@@ -1,0 +1,355 @@
+/* bench_main.c - `make bench`: the rows, their turns, the table
+ *
+ * Every row is tried once before; one that cannot run here is left out, with the
+ * reason.  Then twice: hot, in short blocks that take turns, and with a pause of
+ * 40 ms before each single command, which is what a person or a slow client sees:
+ * clocks have gone down and caches cold.  The figures are never a test: the exit
+ * status is 0 whatever they are.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "tools/bench.h"
+#include "tools/options.h"
+
+#define PAUSE_MS 40
+#define GIB      (1ULL << 30)
+
+enum row_id {
+	ROW_SPAWN,
+	ROW_EXEC_LAST,
+	ROW_EXEC_HANDLE,
+	ROW_BWRAP,
+	ROW_RUNC_RUN,
+	ROW_RUNC_EXEC,
+	ROW_CRUN_RUN,
+	ROW_BOX_RESULT,
+	ROW_BOX,
+	ROW_COUNT,
+};
+
+enum mode { MODE_HOT, MODE_PAUSED, MODE_COUNT };
+
+struct row {
+	const char *name;
+	const char *rival[16]; /* argv, see bench_rival() */
+	/* Through the tree instead. */
+	int (*exec)(const struct bench *, const char *box, const char *request, struct err *);
+	bool box;       /* a whole sandbox; ROW_BOX_RESULT is measured with it */
+	unsigned block; /* how many in a row when hot; 0: measured by another row */
+};
+
+#define TRUE_INSIDE "{\"cmd\":[\"/root/true\"]}"
+
+static const struct row rows[] = {
+	[ROW_SPAWN] = { "posix_spawn, drain, wait", { "@true" }, .block = 25 },
+	[ROW_EXEC_LAST] = { "exec/new, exec/last/result.json", .exec = bench_exec_last,
+			    .block = 25 },
+	[ROW_EXEC_HANDLE] = { "exec/new <>, exec/N/result.json", .exec = bench_exec_handle,
+			      .block = 25 },
+	[ROW_BWRAP] = { "bwrap --unshare-all",
+			{ "bwrap", "--unshare-all", "--ro-bind", "/", "/", "/bin/true" },
+			.block = 5 },
+	[ROW_RUNC_RUN] = { "runc run",
+			   { "runc", "run", "--bundle", "@bundle", "@id" },
+			   .block = 3 },
+	[ROW_RUNC_EXEC] = { "runc exec", { "runc", "exec", "@container", "/true" }, .block = 3 },
+	[ROW_CRUN_RUN] = { "crun run",
+			   { "crun", "run", "--bundle", "@bundle", "@id" },
+			   .block = 3 },
+	[ROW_BOX_RESULT] = { "mkdir to first result" },
+	[ROW_BOX] = { "mkdir to rmdir", .box = true, .block = 5 },
+};
+_Static_assert(ARRAY_SIZE(rows) == ROW_COUNT, "rows[] and enum row_id differ");
+
+struct app {
+	struct bench bench;
+	bool help;
+	struct samples samples[MODE_COUNT][ROW_COUNT];
+	char missing[ROW_COUNT][200]; /* why a row is left out; "": it is not */
+};
+
+/* ---- options ---- */
+
+#define TAKE(field)                                                            \
+	static int take_##field(void *obj, const char *value, struct err *err) \
+	{                                                                      \
+		struct app *app = obj;                                         \
+                                                                               \
+		(void)err;                                                     \
+		app->bench.field = value;                                      \
+		return 0;                                                      \
+	}
+TAKE(tree)
+TAKE(box)
+TAKE(true_path)
+TAKE(bundle)
+TAKE(container)
+
+static int take_quick(void *obj, const char *value, struct err *err)
+{
+	struct app *app = obj;
+
+	(void)value;
+	(void)err;
+	app->bench.quick = true;
+	return 0;
+}
+
+static int take_help(void *obj, const char *value, struct err *err)
+{
+	struct app *app = obj;
+
+	(void)value;
+	(void)err;
+	app->help = true;
+	return 0;
+}
+
+static const struct option_def defs[] = {
+	{ "tree", 0, "DIR", take_tree, "where hutchd is mounted" },
+	{ "box", 0, "DIR", take_box, "a directory in it that does not exist yet" },
+	{ "true", 0, "FILE", take_true_path, "bench_true" },
+	{ "bundle", 0, "DIR", take_bundle, "an OCI bundle with bench_true as /true" },
+	{ "container", 0, "NAME", take_container, "a container of it that waits, for runc exec" },
+	{ "quick", 'q', NULL, take_quick, "fewer iterations" },
+	{ "help", 'h', NULL, take_help, "show this help" },
+};
+static const struct option_set options = { "bench", defs, ARRAY_SIZE(defs), false };
+
+/* ---- measuring ---- */
+
+static int once(struct app *app, enum row_id id, enum mode mode, struct err *err)
+{
+	const struct row *row = &rows[id];
+	struct bench *bench = &app->bench;
+	int64_t start = bench_now(), to_result = 0;
+	int r;
+
+	if (row->box)
+		r = bench_box(bench, &to_result, err);
+	else if (row->exec)
+		r = row->exec(bench, bench->box, TRUE_INSIDE, err);
+	else
+		r = bench_rival(bench, row->rival, NULL, 0, err);
+	if (r < 0)
+		return err_wrap(err, r, "%s", row->name);
+	samples_add(&app->samples[mode][id], (double)(bench_now() - start));
+	if (row->box)
+		samples_add(&app->samples[mode][ROW_BOX_RESULT], (double)to_result);
+	return 0;
+}
+
+/* Rivals may be missing; what goes through the tree may not. */
+static void try_rivals(struct app *app)
+{
+	for (int id = 0; id < ROW_COUNT; id++) {
+		char note[160] = "";
+		struct err err = { 0 };
+
+		if (!rows[id].rival[0] ||
+		    bench_rival(&app->bench, rows[id].rival, note, sizeof(note), &err) == 0)
+			continue;
+		(void)snprintf(app->missing[id], sizeof(app->missing[id]), "%.*s", 180,
+			       *note ? note : err.msg);
+	}
+}
+
+static bool measured(const struct app *app, enum row_id id)
+{
+	return rows[id].block > 0 && !*app->missing[id];
+}
+
+static int measure_hot(struct app *app, struct err *err)
+{
+	unsigned rounds = app->bench.quick ? 4 : 20;
+
+	for (unsigned round = 0; round < rounds; round++)
+		for (int id = 0; id < ROW_COUNT; id++)
+			for (unsigned i = 0; measured(app, id) && i < rows[id].block; i++) {
+				int r = once(app, id, MODE_HOT, err);
+
+				if (r < 0)
+					return r;
+			}
+	return 0;
+}
+
+static int measure_paused(struct app *app, struct err *err)
+{
+	unsigned rounds = app->bench.quick ? 15 : 100;
+
+	for (unsigned round = 0; round < rounds; round++)
+		for (int id = 0; id < ROW_COUNT; id++) {
+			int r;
+
+			if (!measured(app, id))
+				continue;
+			bench_pause_ms(PAUSE_MS);
+			r = once(app, id, MODE_PAUSED, err);
+			if (r < 0)
+				return r;
+		}
+	return 0;
+}
+
+/* ---- the table ---- */
+
+static double ratio(struct app *app, enum mode mode, enum row_id id, enum row_id to)
+{
+	return samples_quantile(&app->samples[mode][id], 0.5) /
+	       samples_quantile(&app->samples[mode][to], 0.5);
+}
+
+static void print_table(struct app *app)
+{
+	printf("\n%-33s %27s   %27s\n%-33s", "", "hot, ms", "after 40 ms of rest, ms", "");
+	for (int mode = 0; mode < MODE_COUNT; mode++)
+		printf(" %9s%9s%9s  ", "median", "p99", "ratio");
+	putchar('\n');
+	for (int id = 0; id < ROW_COUNT; id++) {
+		printf("%-33s", rows[id].name);
+		for (int mode = 0; !*app->missing[id] && mode < MODE_COUNT; mode++) {
+			struct samples *s = &app->samples[mode][id];
+
+			printf(" %9.3f%9.3f%9.2f  ", samples_quantile(s, 0.5) / 1e6,
+			       samples_quantile(s, 0.99) / 1e6, ratio(app, mode, id, ROW_SPAWN));
+		}
+		printf("%s%s\n", *app->missing[id] ? "  not here: " : "", app->missing[id]);
+	}
+	putchar('\n');
+}
+
+/* `most`: the aim is a ceiling, else a floor. */
+static void print_aim(const char *what, bool most, double aim, double got)
+{
+	bool met = most ? got <= aim : got >= aim;
+
+	if (isnan(got))
+		printf("%-58s %s %-6.3g (not measured)\n", what, most ? "<=" : ">=", aim);
+	else
+		printf("%-58s %s %-6.3g %.3g (%s)\n", what, most ? "<=" : ">=", aim, got,
+		       met ? "ok" : "missed");
+}
+
+static void print_aims(struct app *app)
+{
+	static const char *const how[] = { "hot", "rested" };
+	char what[80];
+
+	for (int mode = 0; mode < MODE_COUNT; mode++) {
+		(void)snprintf(what, sizeof(what), "exec through the files / posix_spawn, %s",
+			       how[mode]);
+		print_aim(what, true, 2.0, ratio(app, mode, ROW_EXEC_LAST, ROW_SPAWN));
+	}
+	for (int mode = 0; mode < MODE_COUNT; mode++) {
+		(void)snprintf(what, sizeof(what), "mkdir to first result / bwrap's whole run, %s",
+			       how[mode]);
+		print_aim(what, true, 1.0, ratio(app, mode, ROW_BOX_RESULT, ROW_BWRAP));
+	}
+}
+
+/* ---- much output ---- */
+
+static int measure_streams(struct app *app, struct err *err)
+{
+	struct samples node = { 0 }, pipe = { 0 };
+	unsigned rounds = app->bench.quick ? 1 : 3;
+	double rate;
+	int r = 0;
+
+	for (unsigned i = 0; i < rounds && r == 0; i++) {
+		r = bench_pipe_rate(&app->bench, GIB, &rate, err);
+		if (r == 0) {
+			samples_add(&pipe, rate);
+			r = bench_node_rate(&app->bench, GIB, &rate, err);
+		}
+		if (r == 0)
+			samples_add(&node, rate);
+	}
+	if (r == 0) {
+		double p = samples_quantile(&pipe, 0.5), n = samples_quantile(&node, 0.5);
+
+		printf("1 GiB of output: a pipe of 64 KiB %.2f GB/s, the node stdout %.2f GB/s\n",
+		       p / 1e9, n / 1e9);
+		print_aim("stdout / a pipe", false, 0.7, n / p);
+	}
+	samples_done(&node);
+	samples_done(&pipe);
+	return r;
+}
+
+static int measure_answers(struct app *app, struct err *err)
+{
+	struct samples status = { 0 }, lookup = { 0 };
+	int r = bench_flood(&app->bench, app->bench.quick ? GIB : 3 * GIB, &status, &lookup, err);
+
+	if (r == 0) {
+		printf("while a command floods, ms: status median %.2f, p99 %.2f; lookup median "
+		       "%.2f, p99 %.2f (%zu of each)\n",
+		       samples_quantile(&status, 0.5) / 1e6, samples_quantile(&status, 0.99) / 1e6,
+		       samples_quantile(&lookup, 0.5) / 1e6, samples_quantile(&lookup, 0.99) / 1e6,
+		       status.n);
+		print_aim("status while a command floods, p99, ms", true, 100,
+			  samples_quantile(&status, 0.99) / 1e6);
+		print_aim("a lookup then, p99, ms", true, 100,
+			  samples_quantile(&lookup, 0.99) / 1e6);
+	}
+	samples_done(&status);
+	samples_done(&lookup);
+	return r;
+}
+
+static int measure(struct app *app, struct err *err)
+{
+	struct utsname un;
+	int r = bench_prepare(&app->bench, err);
+
+	if (r < 0)
+		return r;
+	try_rivals(app);
+	(void)uname(&un);
+	printf("hutch on %ld cores, Linux %s; a static `true` unless said\n",
+	       sysconf(_SC_NPROCESSORS_ONLN), un.release);
+	(void)fflush(stdout);
+	r = measure_hot(app, err);
+	if (r == 0)
+		r = measure_paused(app, err);
+	if (r < 0)
+		return r;
+	print_table(app);
+	print_aims(app);
+	(void)fflush(stdout);
+	r = measure_streams(app, err);
+	if (r == 0)
+		r = measure_answers(app, err);
+	return r < 0 ? r : bench_remove(&app->bench, err);
+}
+
+int main(int argc, char **argv)
+{
+	static struct app app;
+	struct err err = { 0 };
+	int r = options_parse(&options, argc, argv, &app, &err);
+
+	if (app.help) {
+		options_help(&options, stdout);
+		return 0;
+	}
+	if (r >= 0 && (!app.bench.tree || !app.bench.box || !app.bench.true_path))
+		r = err_say(&err, EINVAL, "this program is started by tools/bench");
+	if (r >= 0)
+		r = measure(&app, &err);
+	if (r < 0)
+		(void)fprintf(stderr, "bench: %s\n", err.msg);
+	for (int mode = 0; mode < MODE_COUNT; mode++)
+		for (int id = 0; id < ROW_COUNT; id++)
+			samples_done(&app.samples[mode][id]);
+	return r < 0;
+}

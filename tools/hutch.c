@@ -1,0 +1,180 @@
+/* hutch.c - the command line for people: which command, its options, its help */
+#include "tools/hutch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+#ifndef HUTCH_VERSION
+#define HUTCH_VERSION "unknown"
+#endif
+
+static const struct hutch_command commands[] = {
+	{ "ls", "", "list the sandboxes that you may enter",
+	  "The columns are ID, STATE, OWNER and COMMANDS (running/all). When the output is\n"
+	  "not a terminal there is no header, and tabs stand between the columns.\n",
+	  &hutch_ls_options, hutch_ls },
+	{ "run", "[BOX] -- COMMAND [ARGUMENT...]", "run a command with this terminal's streams",
+	  "Without BOX it runs in a sandbox of its own, which is removed at the end. The '--'\n"
+	  "is always needed. COMMAND is not read by a shell: hutch run -- sh -c 'a | b'.\n"
+	  "\n"
+	  "Exit status: the command's own; 128 + n if signal n ended it; 124 if its time was\n"
+	  "over; 126 or 127 if it could not be started; 125 if hutch failed.\n",
+	  &hutch_run_options, hutch_run },
+};
+
+int hutch_take_help(void *obj, const char *value, struct err *err)
+{
+	struct hutch_common *common = obj;
+
+	(void)value;
+	(void)err;
+	common->help = true;
+	return 0;
+}
+
+static void show_help(const struct hutch_command *cmd)
+{
+	printf("usage: hutch %s [OPTION...]%s%s\n\n%c%s.\n%s\nOptions:\n", cmd->name,
+	       *cmd->operands ? " " : "", cmd->operands, cmd->doc[0] - 'a' + 'A', cmd->doc + 1,
+	       cmd->text);
+	options_help(cmd->options, stdout);
+}
+
+static void show_commands(FILE *out)
+{
+	(void)fprintf(out, "usage: hutch COMMAND ...\n\nRuns commands in the sandboxes of hutchd, "
+			   "through its tree of files.\n\nCommands:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		(void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].doc);
+	(void)fprintf(out,
+		      "  %-10s %s\n\nThe tree is looked for where $HUTCH says, else at /run/hutch "
+		      "(root) or\n$XDG_RUNTIME_DIR/hutch (others). See also hutch(1), hutch(5).\n",
+		      "help", "say more about a command: hutch help COMMAND");
+}
+
+int hutch_options(const struct hutch_command *cmd, int argc, char **argv, void *obj,
+		  struct err *err)
+{
+	const struct hutch_common *common = obj;
+	int r = options_parse(cmd->options, argc, argv, obj, err);
+
+	if (r < 0 || !common->help)
+		return r;
+	show_help(cmd);
+	return 0;
+}
+
+int hutch_misused(const struct hutch_command *cmd, struct err *err, const char *what)
+{
+	return err_say(err, EINVAL, "%s: %s (try 'hutch help %s')", cmd->name, what, cmd->name);
+}
+
+void hutch_warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)fputs("hutch: ", stderr);
+	(void)vfprintf(stderr, fmt, ap);
+	(void)fputc('\n', stderr);
+	va_end(ap);
+}
+
+static const struct hutch_command *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+struct app {
+	struct hutch_common common;
+	bool version;
+};
+
+static int take_version(void *obj, const char *value, struct err *err)
+{
+	struct app *app = obj;
+
+	(void)value;
+	(void)err;
+	app->version = true;
+	return 0;
+}
+
+static const struct option_def app_defs[] = {
+	HUTCH_OPTION_HELP,
+	{ "version", 'V', NULL, take_version, "show the version" },
+};
+static const struct option_set app_options = { "hutch", app_defs, ARRAY_SIZE(app_defs), true };
+
+/* An exit status, or a negative errno with a sentence. */
+static int dispatch(int argc, char **argv, struct err *err)
+{
+	struct app app = { 0 };
+	const struct hutch_command *cmd;
+	bool help;
+	int at = options_parse(&app_options, argc, argv, &app, err);
+
+	if (at < 0)
+		return at;
+	if (app.version) {
+		puts("hutch " HUTCH_VERSION);
+		return 0;
+	}
+	if (app.common.help || (at < argc && strcmp(argv[at], "help") == 0 && at + 1 == argc)) {
+		show_commands(stdout);
+		puts("\nOptions:");
+		options_help(&app_options, stdout);
+		return 0;
+	}
+	if (at == argc) {
+		show_commands(stderr);
+		return HUTCH_EXIT_FAILED;
+	}
+	help = strcmp(argv[at], "help") == 0;
+	at += help;
+	cmd = find(argv[at]);
+	if (!cmd)
+		return err_say(err, EINVAL, "'%s' is no command (try 'hutch --help')", argv[at]);
+	if (!help)
+		return cmd->run(cmd, argc - at, argv + at, err);
+	show_help(cmd);
+	return 0;
+}
+
+/* A descriptor of 0-2 that is closed would be given to the next file that is opened.  Opened the
+ * wrong way round, so that using it fails as using a closed one does. */
+static int occupy_stdio(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			return -1;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct err err = { 0 };
+	int r;
+
+	if (occupy_stdio() < 0)
+		return HUTCH_EXIT_FAILED;
+	r = dispatch(argc, argv, &err);
+	if (r < 0) {
+		hutch_warn("%s", err.msg);
+		return HUTCH_EXIT_FAILED;
+	}
+	if (fflush(stdout) < 0 || ferror(stdout)) {
+		hutch_warn("write to standard output: %s", strerror(errno));
+		return HUTCH_EXIT_FAILED;
+	}
+	return r;
+}

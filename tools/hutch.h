@@ -1,0 +1,75 @@
+/* hutch.h - what the commands of hutch share
+ *
+ * hutch is for people: it does nothing that a shell with echo and cat could not
+ * do on the mounted tree.  A command is a file hutch_NAME.c with one function
+ * and one set of options, and a row in hutch.c.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "tools/options.h"
+
+/* A command in a sandbox may exit with anything; when hutch itself fails, it is with this. */
+#define HUTCH_EXIT_FAILED 125
+
+struct hutch_command {
+	const char *name;
+	const char *operands; /* for the usage line */
+	const char *doc;      /* one line, for the list of commands */
+	const char *text;     /* the rest of its help */
+	const struct option_set *options;
+	/* argv[0] is the command's name. An exit status, or a negative errno with a sentence,
+	 * which is status HUTCH_EXIT_FAILED. */
+	int (*run)(const struct hutch_command *, int argc, char **argv, struct err *);
+};
+
+int hutch_ls(const struct hutch_command *, int argc, char **argv, struct err *);
+extern const struct option_set hutch_ls_options;
+int hutch_run(const struct hutch_command *, int argc, char **argv, struct err *);
+extern const struct option_set hutch_run_options;
+
+/* The first member of what a command's options are taken into, and the row that goes with it. */
+struct hutch_common {
+	bool help;
+};
+#define HUTCH_OPTION_HELP                                            \
+	{                                                            \
+		"help", 'h', NULL, hutch_take_help, "show this help" \
+	}
+int hutch_take_help(void *obj, const char *value, struct err *);
+
+/* As options_parse(); 0: help was asked for and shown, there is nothing more to do. */
+int hutch_options(const struct hutch_command *, int argc, char **argv, void *obj, struct err *);
+/* Wrong operands: the sentence, and where the help is. Returns -EINVAL. */
+int hutch_misused(const struct hutch_command *, struct err *, const char *what);
+/* A warning, for what does not change the exit status: "hutch: ..." on stderr. */
+void hutch_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+/* ---- the mounted tree: hutch_tree.c ---- */
+
+struct hutch_root {
+	int fd;                      /* owned: the root of the tree; -1: not open */
+	char *path;                  /* owned */
+	char since[RFC3339_LEN + 1]; /* refusals older than this were somebody else's */
+};
+
+/* Finds the tree: $HUTCH, else the default place of this user. If there is none, the sentence
+ * says so and how to start one. */
+int hutch_root_open(struct hutch_root *, struct err *);
+void hutch_root_done(struct hutch_root *);
+
+/* The directory of a sandbox: a descriptor that the caller owns, or a negative errno. */
+int hutch_box_open(const struct hutch_root *, const char *id, struct err *);
+
+/* For an operation that the tree refused with errno `code`: "WHAT: why", with the tree's own
+ * explanation where there is one. Returns -code. */
+int hutch_refused(const struct hutch_root *, int code, const char *what, struct err *);
+
+/* A small file as text, without its last newline. Never waits: -EAGAIN if it would. */
+int hutch_read_text(int dirfd, const char *path, char *text, size_t size);
+/* All of a text into a file that takes verbs or requests. 0 or a negative errno. */
+int hutch_write_text(int dirfd, const char *path, const char *text);

@@ -1,0 +1,484 @@
+/* hutchd.c - main() of the daemon: options, the order of beginning and ending
+ *
+ * Until it is ready everything may fail, with one line on stderr and exit 1.  From
+ * then on it ends by SIGTERM, SIGINT, or when somebody unmounts the tree.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/ev.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "fs/fuse.h"
+#include "fs/tree.h"
+#include "sandbox/sandbox.h"
+#include "tools/daemonize.h"
+#include "tools/mountpoint.h"
+#include "tools/options.h"
+
+#define CONFIG_MAX (1024 * 1024)
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U /* Linux 6.3 */
+#endif
+
+struct app {
+	/* from the command line; borrowed */
+	const char *state_dir, *config;
+	bool foreground, help, version, print_files;
+
+	bool to_syslog;
+	struct daemonize daemonize;
+	struct mountpoint mountpoint;
+	struct ev_loop loop;
+	bool loop_ready, tree_ready;
+	struct ev_source signals;
+	int agent_fd;
+	struct engine *engine;
+	struct tree tree;
+	struct fuse_server *fuse;
+};
+
+static struct app app = { .agent_fd = -1, .daemonize.report = -1, .signals.fd = -1 };
+
+static void log_line(int priority, const char *line)
+{
+	if (app.to_syslog)
+		syslog(priority, "%s", line);
+	else
+		(void)fprintf(stderr, "hutchd: %s\n", line);
+}
+
+/* Options */
+
+static int take_state_dir(void *obj, const char *value, struct err *err)
+{
+	(void)err;
+	((struct app *)obj)->state_dir = value;
+	return 0;
+}
+
+static int take_config(void *obj, const char *value, struct err *err)
+{
+	(void)err;
+	((struct app *)obj)->config = value;
+	return 0;
+}
+
+static int take_9p(void *obj, const char *value, struct err *err)
+{
+	(void)obj;
+	if (strcmp(value, "none") == 0)
+		return 0;
+	return err_say(err, ENOTSUP, "this version does not serve 9P yet; only 'none' is accepted");
+}
+
+static int take_no_mount(void *obj, const char *value, struct err *err)
+{
+	(void)obj;
+	(void)value;
+	return err_say(err, ENOTSUP,
+		       "this version does not serve 9P yet, so without a mount nothing is left");
+}
+
+static int take_foreground(void *obj, const char *value, struct err *err)
+{
+	(void)value;
+	(void)err;
+	((struct app *)obj)->foreground = true;
+	return 0;
+}
+
+static int take_print_files(void *obj, const char *value, struct err *err)
+{
+	(void)value;
+	(void)err;
+	((struct app *)obj)->print_files = true;
+	return 0;
+}
+
+static int take_help(void *obj, const char *value, struct err *err)
+{
+	(void)value;
+	(void)err;
+	((struct app *)obj)->help = true;
+	return 0;
+}
+
+static int take_version(void *obj, const char *value, struct err *err)
+{
+	(void)value;
+	(void)err;
+	((struct app *)obj)->version = true;
+	return 0;
+}
+
+static const struct option_def option_defs[] = {
+	{ "state-dir", 0, "DIR", take_state_dir, "where sandboxes are kept" },
+	{ "config", 0, "FILE", take_config, "the configuration, JSON; it need not exist" },
+	{ "9p", 0, "ADDRESS", take_9p, "'none'; this version does not serve 9P yet" },
+	{ "no-mount", 0, NULL, take_no_mount, NULL },
+	{ "foreground", 0, NULL, take_foreground, "stay in the foreground, log to stderr" },
+	{ "print-files", 0, NULL, take_print_files, NULL }, /* for docs/hutch.5 */
+	{ "help", 'h', NULL, take_help, "show this help" },
+	{ "version", 0, NULL, take_version, "show the version" },
+};
+static const struct option_set options = { "hutchd", option_defs, ARRAY_SIZE(option_defs), false };
+
+static int print_files(void)
+{
+	auto_buf struct buf text = { 0 };
+
+	if (node_print_man(&text) < 0)
+		return 1;
+	return fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0 ? 0 : 1;
+}
+
+static int print_help(void)
+{
+	(void)printf("usage: hutchd [OPTION...] [MOUNTPOINT]\n"
+		     "Gives every sandbox a directory below MOUNTPOINT.\n\n");
+	options_help(&options, stdout);
+	return fflush(stdout) == 0 ? 0 : 1;
+}
+
+/* Where things are when nothing else was said. `var` is what XDG calls the user's directory. */
+struct place {
+	const char *root;         /* as root */
+	const char *var;          /* a user's: $var/below, */
+	const char *home, *below; /* or ~/home/below without it; NULL: there is none */
+};
+static const struct place place_mount = { "/run/hutch", "XDG_RUNTIME_DIR", NULL, "hutch" };
+static const struct place place_state = { "/var/lib/hutch", "XDG_STATE_HOME", ".local/state",
+					  "hutch" };
+static const struct place place_config = { "/etc/hutch/hutch.json", "XDG_CONFIG_HOME", ".config",
+					   "hutch/hutch.json" };
+
+static int find_place(const struct place *p, const char *given, char **ret, struct err *err)
+{
+	const char *dir = getenv(p->var), *home = getenv("HOME");
+	int r;
+
+	if (given && *given != '/') {
+		auto_free char *here = getcwd(NULL, 0);
+
+		r = here ? asprintf(ret, "%s/%s", here, given) : -1;
+	} else if (given) {
+		r = asprintf(ret, "%s", given);
+	} else if (geteuid() == 0) {
+		r = asprintf(ret, "%s", p->root);
+	} else if (dir && *dir) {
+		r = asprintf(ret, "%s/%s", dir, p->below);
+	} else if (p->home && home && *home) {
+		r = asprintf(ret, "%s/%s/%s", home, p->home, p->below);
+	} else {
+		return err_say(err, ENOENT, "%s is not set: say where", p->var);
+	}
+	return r < 0 ? err_set(err, ENOMEM, "start") : 0;
+}
+
+/* ~/.local/state need not be there yet. */
+static void make_parents(const char *path)
+{
+	auto_free char *copy = strdup(path);
+
+	for (char *p = copy ? strchr(copy + 1, '/') : NULL; p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		(void)mkdir(copy, 0700); /* what fails here fails again, with a sentence, later */
+		*p = '/';
+	}
+}
+
+/* No key exists yet: what is there is a mistake, or of a newer version. */
+static int read_config(const char *path, struct err *err)
+{
+	auto_buf struct buf text = { .max = CONFIG_MAX };
+	AUTO(cJSON_Delete) cJSON *doc = NULL;
+	struct err why = { 0 };
+	int r = file_read(AT_FDCWD, path, &text, &why);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return err_say(err, -r, "config: %s", why.msg);
+	doc = json_parse(text.data ? text.data : "", text.len, CONFIG_MAX, &why);
+	if (doc && !cJSON_IsObject(doc))
+		(void)err_say(&why, EINVAL, "must be a JSON object");
+	else if (doc)
+		(void)json_take_keys(doc, "config", NULL, 0, NULL, &why);
+	return why.code ? err_say(err, why.code, "config '%s': %s", path, why.msg) : 0;
+}
+
+/* The agent */
+
+static int open_agent(struct err *err)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("hutch-agent"));
+	char *slash;
+	int fd = -1;
+
+	if (n > 0) {
+		path[n] = '\0';
+		slash = strrchr(path, '/');
+		strcpy(slash ? slash + 1 : path, "hutch-agent");
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		fd = open(HUTCH_LIBEXECDIR "/hutch-agent", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, errno, "hutch-agent is neither next to hutchd nor in %s",
+			       HUTCH_LIBEXECDIR);
+	return fd;
+}
+
+/* A sealed copy: an upgrade, or a mistake, cannot change what the next sandbox begins with. */
+static int load_agent(int *ret, struct err *err)
+{
+	auto_close int from = open_agent(err), to = -1;
+	off_t done = 0;
+	struct stat st;
+
+	if (from < 0)
+		return from;
+	to = memfd_create("hutch-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (to < 0 && errno == EINVAL)
+		to = memfd_create("hutch-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (to < 0 || fstat(from, &st) < 0)
+		return err_set(err, errno, "load hutch-agent");
+	while (done < st.st_size) {
+		ssize_t n = sendfile(to, from, &done, (size_t)(st.st_size - done));
+
+		if (n <= 0)
+			return err_set(err, n < 0 ? errno : EIO, "load hutch-agent");
+	}
+	if (fchmod(to, 0555) < 0 ||
+	    fcntl(to, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return err_set(err, errno, "seal hutch-agent");
+	*ret = TAKE_FD(to);
+	return 0;
+}
+
+/* The process */
+
+static void on_signal(struct ev_source *src, uint32_t events)
+{
+	struct signalfd_siginfo info;
+
+	(void)events;
+	while (read(src->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		app.loop.stop = true;
+}
+
+static int watch_signals(struct app *a, struct err *err)
+{
+	sigset_t set;
+	int r;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return err_set(err, errno, "block signals");
+	a->signals = (struct ev_source){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+					 .ready = on_signal };
+	if (a->signals.fd < 0)
+		return err_set(err, errno, "watch signals");
+	r = ev_add(&a->loop, &a->signals, EPOLLIN);
+	return r < 0 ? err_set(err, -r, "watch signals") : 0;
+}
+
+static void settle_process(void)
+{
+	struct rlimit files;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)umask(022);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+static void warn_timeout(void)
+{
+	unsigned seconds = fuse_request_timeout();
+	char line[200];
+
+	if (!seconds)
+		return;
+	(void)snprintf(
+		line, sizeof(line),
+		"this machine's fs.fuse.*_request_timeout is %u s: a reader that waits longer "
+		"ends the whole mount; set default_request_timeout and max_request_timeout to 0",
+		seconds);
+	log_line(LOG_WARNING, line);
+}
+
+/* Does fusermount3 let a user's mount be seen by others? */
+static bool others_may_come(void)
+{
+	auto_buf struct buf text = { .max = 65536 };
+
+	if (geteuid() == 0)
+		return true;
+	if (file_read(AT_FDCWD, "/etc/fuse.conf", &text, NULL) < 0 || !text.len)
+		return false;
+	for (const char *line = text.data; line; line = strchr(line, '\n')) {
+		line += strspn(line, " \t\n");
+		if (strncmp(line, "user_allow_other", strlen("user_allow_other")) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void on_unmounted(void *arg)
+{
+	struct app *a = arg;
+
+	log_line(LOG_NOTICE, "unmounted by somebody else; ending");
+	a->loop.stop = true;
+}
+
+static int start_engine(struct app *a, struct err *err)
+{
+	auto_free char *state = NULL;
+	struct engine_config config = { .loop = &a->loop };
+	int r;
+
+	r = load_agent(&a->agent_fd, err);
+	if (r == 0)
+		r = find_place(&place_state, a->state_dir, &state, err);
+	if (r < 0)
+		return r;
+	if (!a->state_dir && geteuid() != 0)
+		make_parents(state);
+	config.state_dir = state;
+	config.agent_fd = a->agent_fd;
+	return engine_new(&a->engine, &config, err);
+}
+
+static int start_tree(struct app *a, struct err *err)
+{
+	struct fuse_server_config config = {
+		.tree = &a->tree,
+		.mountpoint = a->mountpoint.path,
+		.allow_other = others_may_come(),
+		.ended = on_unmounted,
+		.arg = a,
+	};
+
+	tree_init(&a->tree, a->engine, &a->loop);
+	a->tree_ready = true;
+	a->tree.version = HUTCH_VERSION;
+	a->tree.log = log_line;
+	return fuse_server_new(&a->fuse, &config, err);
+}
+
+/* In this order: what costs nothing and is the user's mistake fails first. */
+static int start(struct app *a, const char *given_mountpoint, struct err *err)
+{
+	auto_free char *config = NULL, *place = NULL;
+	int r;
+
+	r = find_place(&place_config, a->config, &config, err);
+	if (r == 0)
+		r = read_config(config, err);
+	if (r == 0)
+		r = find_place(&place_mount, given_mountpoint, &place, err);
+	if (r == 0)
+		r = mountpoint_prepare(&a->mountpoint, place, err);
+	if (r < 0)
+		return r;
+	settle_process();
+	r = ev_init(&a->loop, err);
+	if (r < 0)
+		return r;
+	a->loop_ready = true;
+	r = watch_signals(a, err);
+	if (r == 0)
+		r = start_engine(a, err);
+	if (r == 0)
+		r = start_tree(a, err);
+	return r;
+}
+
+static void finish(struct app *a)
+{
+	fuse_server_free(a->fuse);
+	if (a->tree_ready)
+		tree_done(&a->tree);
+	if (a->engine)
+		engine_free(a->engine);
+	if (a->loop_ready)
+		ev_del(&a->loop, &a->signals);
+	close_auto(&a->signals.fd);
+	close_auto(&a->agent_fd);
+	if (a->loop_ready)
+		ev_done(&a->loop);
+	mountpoint_done(&a->mountpoint);
+}
+
+static int serve(struct app *a, const char *mountpoint)
+{
+	struct err err = { 0 };
+	int r = 0;
+
+	if (!a->foreground)
+		r = daemonize_begin(&a->daemonize, "hutchd", &err);
+	if (r == 0)
+		r = start(a, mountpoint, &err);
+	if (r == 0) {
+		if (!a->foreground) {
+			openlog("hutchd", LOG_PID, LOG_DAEMON);
+			a->to_syslog = true;
+			if (chdir("/") < 0)
+				log_line(LOG_WARNING,
+					 "stays in the directory that it was started in");
+		}
+		warn_timeout();
+		daemonize_ready(&a->daemonize);
+		r = ev_run(&a->loop);
+		if (r < 0)
+			log_line(LOG_ERR, strerror(-r));
+	} else if (a->daemonize.report < 0) {
+		log_line(LOG_ERR, err.msg);
+	}
+	finish(a);
+	if (err.code)
+		daemonize_failed(&a->daemonize, &err);
+	return r < 0 ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct err err = { 0 };
+	int r = options_parse(&options, argc, argv, &app, &err);
+
+	if (r >= 0 && argc - r > 1)
+		r = err_say(&err, EINVAL, "one mount point, not %d (try 'hutchd --help')",
+			    argc - r);
+	if (r < 0) {
+		(void)fprintf(stderr, "hutchd: %s\n", err.msg);
+		return 1;
+	}
+	if (app.help)
+		return print_help();
+	if (app.version)
+		return printf("hutchd %s\n", HUTCH_VERSION) > 0 ? 0 : 1;
+	if (app.print_files)
+		return print_files();
+	return serve(&app, r < argc ? argv[r] : NULL);
+}
