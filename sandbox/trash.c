@@ -66,6 +66,7 @@ static void sweep(int dirfd)
 
 _Noreturn static void janitor(int dirfd, int wake)
 {
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char bytes[64];
 	sigset_t none;
 
@@ -74,7 +75,14 @@ _Noreturn static void janitor(int dirfd, int wake)
 	sigemptyset(&none);
 	(void)signal(SIGTERM, SIG_DFL);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	/* Everything else that hutchd has open must not live longer because of us. */
+	/* Whoever reads what hutchd says must not wait for us, nor any other descriptor of hutchd's
+	 * live longer because of us. */
+	for (int fd = 0; fd < 3; fd++)
+		if (dup2(null, fd) < 0)
+			_exit(1);
+	/* Above both targets first, so that neither is overwritten. */
+	dirfd = fcntl(dirfd, F_DUPFD, 10);
+	wake = fcntl(wake, F_DUPFD, 10);
 	if (dup2(dirfd, 3) < 0 || dup2(wake, 4) < 0)
 		_exit(1);
 	(void)close_range(5, ~0U, 0);
