@@ -42,7 +42,9 @@ hutchd    := $(t_hutchd) $(fs) $(sandbox) $(net_link) $(agent_lib) $(base)
 hutch     := $(t_hutch) $(base)
 # Process 1 of a sandbox: nothing from base, static, and never sanitized, since
 # it has neither /proc nor libraries where it runs.
-hutch_agent := $(filter-out agent/args.c,$(agent))
+# Where agent/libc.c knows the machine, without libc, whose start costs more than the agent's.
+agent_own_libc := $(filter x86_64 aarch64,$(shell $(CC) -dumpmachine | cut -d- -f1))
+hutch_agent := $(filter-out $(agent_lib) $(if $(agent_own_libc),,agent/libc.c),$(agent))
 
 programs  := $B/hutchd $B/hutch-agent $B/hutch
 units     := $(t_unit:tests/unit/%.c=$B/unit/%)
@@ -87,12 +89,18 @@ $B/hutchd: $(call obj,$(hutchd))
 $B/hutch: $(call obj,$(hutch))
 	$(CC) $(LD_ALL) $^ -o $@ $(JSON_LIBS)
 $B/hutch-agent: $(call static,$(hutch_agent))
-	$(CC) $(LD_STATIC) $^ -o $@
+	$(CC) $(LD_STATIC) $(if $(agent_own_libc),-nostdlib) $^ -o $@
+# What these would need of a libc's start: thread-local storage and checked variants.
+# Private, so that $B/flags does not see them.
+ifneq ($(agent_own_libc),)
+$(call static,$(hutch_agent)): private C_STATIC += -fno-stack-protector -U_FORTIFY_SOURCE \
+	-fno-asynchronous-unwind-tables
+endif
 
 # The rooms as archives, for tests and benchmarks: each takes what it needs.
 $B/lib/base.a:    $(call obj,$(base))
 $B/lib/net.a:     $(call obj,$(net_link))
-$B/lib/agent.a:   $(call obj,$(agent))
+$B/lib/agent.a:   $(call obj,$(agent_lib))
 $B/lib/sandbox.a: $(call obj,$(sandbox))
 $B/lib/fs.a:      $(call obj,$(fs))
 $B/lib/tools.a:   $(call obj,$(filter-out tools/hutchd.c tools/hutch.c,$(t_hutchd) $(t_hutch)))

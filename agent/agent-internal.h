@@ -14,10 +14,9 @@
 
 #define AGENT_SCRIPT_DIR "/run/hutch" /* made by the launching child */
 
-#define SPAWN_STACK_SIZE (64 * 1024)
-#define USER_GROUPS_MAX  256
-#define USER_HOME_MAX    1024
-#define PAST_MAX         1024
+#define USER_GROUPS_MAX 256
+#define USER_HOME_MAX   1024
+#define PAST_MAX        1024
 
 /* Who a command runs as. */
 struct user {
@@ -60,7 +59,6 @@ struct agent {
 	struct leader past[PAST_MAX];
 	unsigned past_at;
 	struct spawn spawn;
-	unsigned char stack[SPAWN_STACK_SIZE] __attribute__((aligned(64)));
 };
 
 /* main.c: an event that is not delivered would be lost, so this waits when the socket is full;

@@ -1,9 +1,9 @@
 /* spawn.c - one command, from the message to its execve()
  *
  * The child shares the agent's memory and the agent waits until it has another
- * image (CLONE_VM and CLONE_VFORK, as posix_spawn does): no page tables are
- * copied, and a failure comes back through struct spawn.  Hence the rules for
- * child_main(): it touches nothing but that struct, its own stack and errno.
+ * image (vfork): no page tables are copied, and a failure comes back through
+ * struct spawn.  Hence the rules for child_main(): it touches nothing but that
+ * struct, its own part of the stack, and errno.
  *
  * A process of the sandbox with the right to may stop that child before its
  * execve(), and with it the agent.  It harms its own sandbox only: hutchd waits
@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -125,6 +124,8 @@ static int resolve_user(struct spawn *s)
 	const char *spec = NULL;
 	int r;
 
+	if (!args)
+		return -EINVAL;
 	if (s->req.flags & AGENT_HAS_USER) {
 		if (args->user < sizeof(*args) || args->user >= s->req.args_len)
 			return -EINVAL;
@@ -267,9 +268,9 @@ static int change_dir(const struct spawn *s)
 	return 0;
 }
 
-static int child_main(void *arg)
+/* Of its own, so that the child does not write to the frame that the agent goes on with. */
+static __attribute__((noinline)) _Noreturn void child_main(struct spawn *s)
 {
-	struct spawn *s = arg;
 	sigset_t none;
 
 	(void)setsid(); /* cannot fail: this process leads no group yet */
@@ -326,9 +327,10 @@ static int prepare(struct agent *a, struct spawn *s)
 
 static pid_t start(struct agent *a, struct spawn *s)
 {
-	pid_t pid =
-		clone(child_main, a->stack + sizeof(a->stack), CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+	pid_t pid = vfork(); /* what posix_spawn() is made of. NOLINT(*vfork) */
 
+	if (pid == 0)
+		child_main(s); /* never returns into this frame. NOLINT(*Vfork) */
 	if (pid < 0)
 		(void)fail(s, AGENT_STAGE_FORK, -errno);
 	else if (s->error)

@@ -36,15 +36,15 @@ static int lines_open(struct lines *l, const char *path)
 	struct stat st;
 	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 
+	l->fd = fd;
+	l->begin = l->end = l->total = 0;
+	l->eof = false;
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		(void)close(fd);
 		return -EINVAL;
 	}
-	l->fd = fd;
-	l->begin = l->end = l->total = 0;
-	l->eof = false;
 	return 0;
 }
 

@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "base/file.h"
 #include "sandbox/launch-internal.h"
 #include "sandbox/tree.h"
 
@@ -258,6 +257,10 @@ int image_host_new(struct image **ret, int state_fd, const char *state_dir, stru
 	if (image->lower < 0)
 		return err_set(err, errno, "open '%s'", image->path);
 	image->idmaps = probe_idmap(image);
+	/* There the lower /root is a stranger's to everybody in the sandbox, overlay included, which
+	 * looks into it for the layer's /root; that one is private. */
+	if (!image->idmaps && fchmodat(images, HOST_NAME "/root", 0755, 0) < 0)
+		return err_set(err, errno, "open up '%s/root'", image->path);
 	for (unsigned i = 0; i < ARRAY_SIZE(host_dirs); i++)
 		if (lstat(host_dirs[i], &st) == 0 && S_ISDIR(st.st_mode))
 			image->binds[n++] = host_dirs[i];

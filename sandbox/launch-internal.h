@@ -51,6 +51,7 @@ int image_mount(const struct image *, int userns);
 
 /* The stages, in their order. */
 int child_keep_fds(struct child *);            /* launch.c */
+int namespaces_unshare(struct child *);        /* namespaces.c */
 int child_wait_maps(struct child *);           /* launch.c */
 int ids_become_root(struct child *);           /* ids.c */
 int namespaces_enter_cgroup(struct child *);   /* namespaces.c */

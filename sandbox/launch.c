@@ -1,10 +1,10 @@
 /* launch.c - see launch.h
  *
  *	hutchd					child
- *	clone3 ------------------------------>	keeps its descriptors, waits
- *	writes uid_map and gid_map
+ *	clone3 ------------------------------>	keeps its descriptors
+ *	writes uid_map and gid_map		unshares the other namespaces
  *	opens detached mounts of image and layer
- *	one message with them --------------->	the stages, one after the other
+ *	one message with them --------------->	the other stages, one after the other
  *	returns					execveat: the agent
  *	... loop ... <------------------------	AGENT_READY
  *
@@ -39,6 +39,7 @@ static const struct stage {
 	int (*run)(struct child *);
 } launch_stages[] = {
 	{ "keep only the descriptors it needs", child_keep_fds },
+	{ "unshare the namespaces", namespaces_unshare },
 	{ "wait for the id maps", child_wait_maps },
 	{ "become user 0 of the sandbox", ids_become_root },
 	{ "unshare the cgroup namespace", namespaces_enter_cgroup },
@@ -155,11 +156,13 @@ static _Noreturn void child_run(struct child *c)
 
 /* ---- in hutchd ---- */
 
+/* User and pid namespace only: the child makes the others itself, while hutchd writes the maps.
+ * They take most of the time (a network namespace alone 0.4 ms), and the daemon has other things
+ * to do. */
 static pid_t clone_child(int *pidfd)
 {
 	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
-			 CLONE_NEWNET | CLONE_PIDFD,
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD,
 		.pidfd = (uintptr_t)pidfd,
 		.exit_signal = SIGCHLD,
 	};

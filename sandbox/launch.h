@@ -25,8 +25,9 @@ struct image;
 int image_host_new(struct image **ret, int state_fd, const char *state_dir, struct err *);
 void image_free(struct image *);
 
-/* Makes the writable layer: LAYER/{upper,work} with the empty directories and the generated
- * files of /etc that an image's sandboxes own, belonging to ids->base. `dirfd` holds `name`. */
+/* Makes the writable layer: LAYER/{upper,work}, belonging to ids->base, with the generated files
+ * of /etc, and where the image cannot be mounted with ids mapped, with everything of the image's
+ * that its sandboxes must own. `dirfd` holds `name`. On failure the caller removes what there is. */
 int layer_make(const struct image *, int dirfd, const char *name, const char *hostname,
 	       const struct id_range *, struct err *);
 
@@ -47,6 +48,7 @@ struct launched {
 	int control; /* owned: SOCK_SEQPACKET, non-blocking; speaks agent/proto.h */
 };
 
+/* Waits for nothing of the child's: AGENT_READY or AGENT_SETUP_FAILED comes over `control`. */
 int launch(const struct launch_plan *, struct launched *ret, struct err *);
 
 /* What stage number `stage` was about, for sentences: "mount /proc". */

@@ -1,6 +1,7 @@
 /* namespaces.c - the small things to do in each new namespace
  *
- * All but the cgroup namespace are made by clone3() in launch.c.
+ * The user and the pid namespace are made by clone3() in launch.c, which must come first: the
+ * others belong to the user namespace in which they are made.
  */
 #include <errno.h>
 #include <sched.h>
@@ -10,7 +11,14 @@
 
 #include "sandbox/launch-internal.h"
 
-/* Not in clone3(): its root is the group that the process is in at this moment, and that must be
+/* Needs no ids yet: whoever makes a user namespace has every capability in it. */
+int namespaces_unshare(struct child *c)
+{
+	(void)c;
+	return unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET) < 0 ? -errno : 0;
+}
+
+/* Later than the others: its root is the group that the process is in at this moment, and that must be
  * the sandbox's, not the daemon's. */
 int namespaces_enter_cgroup(struct child *c)
 {

@@ -69,15 +69,20 @@ static inline int box_agent_image(void)
 {
 	char path[512];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
+	char *slash;
 	int in, fd;
 	struct stat st;
 
 	if (n < 0)
 		return -1;
 	path[n] = '\0';
-	for (int i = 0; i < 2; i++)
-		*strrchr(path, '/') = '\0';
-	strcat(path, "/hutch-agent");
+	for (int i = 0; i < 2; i++) {
+		slash = strrchr(path, '/');
+		if (!slash)
+			return -1;
+		*slash = '\0';
+	}
+	snprintf(slash, 32, "/hutch-agent");
 	in = open(path, O_RDONLY | O_CLOEXEC);
 	fd = memfd_create("hutch-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (in < 0 || fd < 0 || fstat(in, &st) < 0 ||
@@ -101,7 +106,8 @@ static inline const char *box_unable(void)
 static inline int box_init(struct box *b, struct err *err)
 {
 	memset(b, 0, sizeof(*b));
-	strcpy(b->dir, "/tmp/hutch-test-XXXXXX");
+	snprintf(b->dir, sizeof(b->dir), "%s/hutch-test-XXXXXX",
+		 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	if (!mkdtemp(b->dir))
 		return err_set(err, errno, "mkdtemp");
 	b->state_fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -289,7 +295,7 @@ static inline bool run_begin(struct box *b, struct run *r, int out[2])
 static inline void drain(int fd, char *to, size_t size)
 {
 	size_t n = 0;
-	char waste[4096];
+	char waste[4096] = { 0 };
 	ssize_t got;
 
 	do {
@@ -331,15 +337,16 @@ static inline bool box_run(struct box *b, struct run *r)
 static inline const char *box_sh_as(struct box *b, const char *user, const char *text)
 {
 	static struct run r;
+	bool ran;
 	const char *argv[] = { "/bin/sh", "-c", text, NULL };
 
 	memset(&r, 0, sizeof(r));
 	r.argv = argv;
 	r.user = user;
 	r.flags = AGENT_MERGE;
-	if (!box_run(b, &r) || r.end.kind != AGENT_EXITED)
-		return "(not run)";
-	return r.out;
+	ran = box_run(b, &r) && r.end.kind == AGENT_EXITED;
+	r.argv = NULL;
+	return ran ? r.out : "(not run)";
 }
 
 static inline const char *box_sh(struct box *b, const char *text)

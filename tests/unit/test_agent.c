@@ -1,4 +1,7 @@
 /* Process 1 through its protocol: what it starts, how it refuses, what it reports. */
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 #include "tests/unit/box.h"
 #include "tests/unit/tap.h"
 
@@ -99,8 +102,7 @@ static void test_hostile_passwd(struct box *b)
 		"rm /etc/passwd; mkdir /etc/passwd",
 		"rmdir /etc/passwd; head -c 9000000 /dev/zero > /etc/passwd",
 		"yes 'a:b:c:d:e' | tr -d '\\n' | head -c 9000000 > /etc/passwd",
-		"printf ':::::::\\n::::::::::\\nwho:x:-1:1:::\\nwho:x:99999999999:1:::' > "
-		"/etc/passwd",
+		"printf ':::::::\\nwho:x:-1:1:::\\nwho:x:99999999999:1:::' > /etc/passwd",
 	};
 	const char *argv[] = { "true", NULL };
 
@@ -152,7 +154,7 @@ static void test_scripts(struct box *b)
 	snprintf(want, sizeof(want), "/run/hutch/%u 1000\n", r.id);
 	is_str(r.out, want, "its name and its user");
 	memset(big, ' ', sizeof(big));
-	strcpy(big + sizeof(big) - 16, "\necho big $#\n");
+	snprintf(big + sizeof(big) - 16, 16, "\necho big $#\n");
 	r = (struct run){ .argv = sh, .script = big, .script_slot = 1 };
 	ok(box_run(b, &r), "a script of 300 KiB");
 	is_str(r.out, "big 0\n", "its last line");
@@ -189,7 +191,7 @@ static void test_bad_requests(struct box *b)
 		int fd[2] = { memfd_create("args", MFD_CLOEXEC), open("/dev/null", O_RDWR) };
 		struct run r = { .id = m.id };
 
-		(void)ftruncate(fd[0], 8192);
+		(void)!ftruncate(fd[0], 8192);
 		(void)box_send(b, &m, fd, bad[i].fds);
 		ok(run_wait(b, &r) && r.end.kind == AGENT_FAILED &&
 			   r.end.value == AGENT_STAGE_REQUEST && r.end.error == EINVAL,
@@ -282,13 +284,16 @@ static void test_usage(struct box *b)
 		.user = "0:0"
 	};
 	const struct agent_usage *u = &r.end.usage;
+	struct statfs fs = { 0 };
+	bool on_disk = fstatfs(b->state_fd, &fs) == 0 && fs.f_type != TMPFS_MAGIC;
 
 	ok(box_run(b, &r) && r.end.kind == AGENT_EXITED, "a command that uses something");
 	ok(u->user_us > 1000 && u->user_us < 10000000, "cpu: %llu us",
 	   (unsigned long long)u->user_us);
 	ok(u->maxrss_bytes > 300000 && u->maxrss_bytes < 100000000, "memory: %llu bytes",
 	   (unsigned long long)u->maxrss_bytes);
-	ok(u->io_write_bytes != AGENT_UNKNOWN && u->io_write_bytes >= 3000000,
+	/* A tmpfs is not counted as io. */
+	ok(u->io_write_bytes >= (on_disk ? 3000000 : 0) && u->io_write_bytes != AGENT_UNKNOWN,
 	   "io of what it reaped: %llu bytes", (unsigned long long)u->io_write_bytes);
 	r = (struct run){ .argv = (const char *[]){ "true", NULL }, .user = "user" };
 	ok(box_run(b, &r) && (u->io_read_bytes != AGENT_UNKNOWN),

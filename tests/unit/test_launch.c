@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
+#include "sandbox/launch-internal.h"
 #include "tests/unit/box.h"
 #include "tests/unit/tap.h"
 
@@ -22,7 +23,8 @@ static const struct {
 	  "CapInh:0000000000000000\nCapPrm:00000000a00c05fb\n" },
 	{ "loopback is up", "cat /sys/class/net/lo/operstate 2>/dev/null; ip -br link",
 	  "lo               UNKNOWN        00:00:00:00:00:00 <LOOPBACK,UP,LOWER_UP> \n" },
-	{ "processes", "ps -eo comm= | sort -u | tr '\\n' ' '", "hutch-agent ps sh sort tr " },
+	{ "processes", "ps -eo comm= > /tmp/ps; sort -u /tmp/ps; rm /tmp/ps",
+	  "hutch-agent\nps\nsh\n" },
 	{ "limits",
 	  "ulimit -Sn; ulimit -c; grep core /proc/self/limits | tr -s ' ' | cut -d' ' -f5,6",
 	  "1024\n0\n1 1\n" },
@@ -179,11 +181,11 @@ static void test_hostile_layer(struct box *b)
 			(void)mkdirat(b->state_fd, "layer/upper/run", 0755);
 		(void)tree_remove(b->state_fd, path, NULL);
 		if (traps[i].target)
-			(void)symlinkat(traps[i].target, b->state_fd, path);
+			(void)!symlinkat(traps[i].target, b->state_fd, path);
 		else
 			(void)close(
 				openat(b->state_fd, path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
-		(void)fchownat(b->state_fd, path, BOX_BASE, BOX_BASE, AT_SYMLINK_NOFOLLOW);
+		(void)!fchownat(b->state_fd, path, BOX_BASE, BOX_BASE, AT_SYMLINK_NOFOLLOW);
 		ok(box_start(b, &err) == 0, "starts: %s: %s", what, err.msg);
 		is_str(box_sh(b, "for d in /dev:tmpfs /proc:proc /tmp:tmpfs /run/hutch:tmpfs "
 				 "/usr:; do "
@@ -195,6 +197,31 @@ static void test_hostile_layer(struct box *b)
 		       "mounted\n1\n", "every mount is in its place: %s", what);
 	}
 	(void)box_stop(b);
+}
+
+/* The same on a file system that cannot be mounted with ids mapped: the layer has it all. */
+static void test_no_idmap(struct box *b)
+{
+	struct err err = { 0 };
+	bool idmaps = b->image->idmaps;
+
+	(void)box_stop(b);
+	b->image->idmaps = false;
+	(void)!fchmodat(b->state_fd, "images/host/root", 0755, 0); /* as image_host.c does then */
+	(void)tree_remove(b->state_fd, "layer", NULL);
+	ok(layer_make(b->image, b->state_fd, "layer", "box", &b->ids, &err) == 0 &&
+		   box_start(b, &err) == 0,
+	   "without mapped ids: %s", err.msg);
+	is_str(box_sh(b, "for d in / /root /home /opt /srv /var /var/lib /etc /run /tmp; do "
+			 "touch $d/x && rm $d/x || echo no $d; done; stat -c '%U %a %n' /home/user "
+			 "/root; "
+			 "cat /etc/hostname"),
+	       "user 755 /home/user\nroot 700 /root\nbox\n", "what must be writable is");
+	(void)box_stop(b);
+	b->image->idmaps = idmaps;
+	(void)!fchmodat(b->state_fd, "images/host/root", 0700, 0);
+	(void)tree_remove(b->state_fd, "layer", NULL);
+	(void)layer_make(b->image, b->state_fd, "layer", "box", &b->ids, &err);
 }
 
 /* ---- how it ends ---- */
@@ -329,8 +356,9 @@ static void timing(struct box *b, unsigned pause_ms)
 int main(void)
 {
 	static void (*const tests[])(struct box *) = {
-		test_views,         test_no_dangling, test_host_hidden,   test_restart,
-		test_hostile_layer, test_bad_agent,   test_parent_killed, test_unprivileged,
+		test_views,     test_no_dangling,   test_host_hidden,
+		test_restart,   test_hostile_layer, test_no_idmap,
+		test_bad_agent, test_parent_killed, test_unprivileged,
 	};
 	const char *unable = box_unable();
 	struct err err = { 0 };
