@@ -28,6 +28,7 @@ struct fuse_server {
 	const char *mountpoint; /* borrowed */
 	uint64_t mount_id;      /* 0: fusermount3 made it, and unmakes it */
 	bool ended;             /* the kernel's side is gone */
+	bool in_loop, done;     /* whoever ends last frees: see on_release() */
 	void (*on_ended)(void *arg);
 	void *arg;
 };

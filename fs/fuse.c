@@ -164,6 +164,17 @@ static void owner_changed(struct tree *tree, struct sandbox *box)
 	ev_defer(srv->loop, &srv->inval_task);
 }
 
+/* The loop may hold on to a source until its turn is over, so the memory goes with the later of the
+ * two: the source's release, and fuse_server_free(). */
+static void on_release(struct ev_source *src)
+{
+	struct fuse_server *srv = container_of(src, struct fuse_server, src);
+
+	srv->in_loop = false;
+	if (srv->done)
+		free(srv);
+}
+
 static void session_ended(struct fuse_server *srv)
 {
 	srv->ended = true;
@@ -274,8 +285,10 @@ int fuse_server_new(struct fuse_server **ret, const struct fuse_server_config *c
 		     : err_set(err, ENOMEM, "mount");
 	if (r == 0) {
 		srv->src = (struct ev_source){ .fd = fuse_session_fd(srv->session),
-					       .ready = on_request };
+					       .ready = on_request,
+					       .release = on_release };
 		r = ev_add(srv->loop, &srv->src, EPOLLIN);
+		srv->in_loop = r == 0;
 		if (r < 0)
 			r = err_set(err, -r, "watch the mount");
 	}
@@ -317,5 +330,7 @@ void fuse_server_free(struct fuse_server *srv)
 	aliases_done(&srv->aliases);
 	free(srv->in.mem);
 	free(srv->out);
-	free(srv);
+	srv->done = true;
+	if (!srv->in_loop)
+		free(srv);
 }

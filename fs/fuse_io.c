@@ -125,16 +125,17 @@ void fuse_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct
 
 /* WRITE */
 
-static void answer_write(struct fuse_server *srv, fuse_req_t req, const struct node_io *io,
-			 const struct err *err)
+static void refuse_write(struct parked *p, int r, struct err *err)
 {
-	struct handle *h = io->handle;
+	const struct handle *h = p->io.handle;
 
+	if (!err->code)
+		(void)err_set(err, -r, "write");
 	/* The opener's file, whoever it was passed to.  The `new` files record by themselves: what
 	 * is refused at a FLUSH or RELEASE is not seen here. */
 	if (!(h->def->flags & NODE_FLUSHED))
-		tree_refuse(srv->tree, h->uid, &h->ref, NULL, err);
-	(void)fuse_reply_err(req, err->code);
+		tree_refuse(p->server->tree, h->uid, &h->ref, NULL, err);
+	(void)fuse_reply_err(p->req, -r);
 }
 
 static bool write_again(struct parked *p)
@@ -149,7 +150,7 @@ static bool write_again(struct parked *p)
 	else if (p->before)
 		(void)fuse_reply_write(p->req, p->before);
 	else
-		answer_write(p->server, p->req, &p->io, &err);
+		refuse_write(p, (int)n, &err);
 	return true;
 }
 
@@ -207,7 +208,7 @@ static void write_now(struct parked *p, bool nonblock)
 	else if (n == -EAGAIN && nonblock)
 		(void)fuse_reply_err(p->req, EAGAIN); /* not a refusal */
 	else
-		answer_write(p->server, p->req, &p->io, &err);
+		refuse_write(p, (int)n, &err);
 }
 
 void fuse_op_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t off,

@@ -67,14 +67,17 @@ static int new_session(struct fuse_server *srv, bool allow_other, struct err *er
 	return srv->session ? 0 : err_set(err, ENOMEM, "prepare a FUSE session");
 }
 
-/* By mount(2).  -EPERM: not for us. */
+/* By mount(2).  -EPERM: not for us, but maybe for fusermount3. */
 static int mount_own(struct fuse_server *srv, struct err *err)
 {
 	auto_close int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	char options[128], place[32];
 
+	/* libfuse opens it with no more rights than ours before it asks fusermount3. */
+	if (fd < 0 && errno == EPERM)
+		errno = EACCES;
 	if (fd < 0)
-		return err_set(err, errno, "open /dev/fuse");
+		return err_set(err, errno, "open /dev/fuse, without which there is no mount");
 	(void)snprintf(
 		options, sizeof(options),
 		"fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,allow_other", fd,
@@ -114,7 +117,7 @@ int fuse_mount_session(struct fuse_server *srv, bool allow_other, struct err *er
 	r = mount_own(srv, &why);
 	if (r == 0)
 		return 0;
-	if (geteuid() == 0 || (r != -EPERM && r != -EACCES)) {
+	if (geteuid() == 0 || r != -EPERM) {
 		if (err)
 			*err = why;
 		return r;
@@ -124,13 +127,15 @@ int fuse_mount_session(struct fuse_server *srv, bool allow_other, struct err *er
 
 void fuse_unmount_session(struct fuse_server *srv)
 {
-	if (!srv->session || srv->ended)
+	if (!srv->session)
 		return;
 	if (!srv->mount_id) {
-		fuse_session_unmount(srv->session);
+		if (!srv->ended)
+			fuse_session_unmount(srv->session);
 		return;
 	}
-	/* Somebody may have detached ours and mounted something else. */
+	/* Somebody may have detached ours and mounted something else; or only aborted it (umount -f
+	 * of a busy mount does), and then it is still there. */
 	if (mount_id_of(srv->mountpoint) == srv->mount_id)
 		(void)umount2(srv->mountpoint, MNT_DETACH);
 }

@@ -71,13 +71,31 @@ void refusals_add(struct refusals *r, uid_t uid, const char *path, const struct 
 	list_add_tail(r->users.next, &of->link); /* in front of the first */
 }
 
+/* A space ends the path. */
+static int print_path(const char *path, struct buf *out)
+{
+	int r = 0;
+
+	while (r == 0 && *path) {
+		size_t len = strcspn(path, " ");
+
+		r = text_escape(out, path, len);
+		path += len;
+		if (r == 0 && *path) {
+			r = buf_printf(out, "\\x20");
+			path++;
+		}
+	}
+	return r;
+}
+
 static int print_one(const struct refusal *one, struct buf *out)
 {
 	const char *path = one->path ? one->path : "?", *name = strerrorname_np(one->err.code);
 	char when[RFC3339_LEN + 1];
 
 	rfc3339(when, &one->at);
-	if (buf_printf(out, "%s ", when) < 0 || text_escape(out, path, strlen(path)) < 0 ||
+	if (buf_printf(out, "%s ", when) < 0 || print_path(path, out) < 0 ||
 	    buf_printf(out, " %s ", name ? name : "?") < 0 ||
 	    text_escape(out, one->err.msg, strlen(one->err.msg)) < 0)
 		return -ENOMEM;

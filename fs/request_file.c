@@ -181,8 +181,10 @@ static int take(struct request_file *rf, const char *bytes, size_t len,
 ssize_t request_file_write(struct request_file *rf, const char *bytes, size_t len,
 			   const struct request_from *from, struct err *err)
 {
+	struct err mine = { 0 };
 	int r;
 
+	err = err ? err : &mine; /* what is refused is recorded with its sentence */
 	if (len == 0)
 		return 0;
 	if (rf->refused)
@@ -228,6 +230,9 @@ static int commit_at_close(struct request_file *rf, uint64_t unique, struct err 
 
 int request_file_flush(struct request_file *rf, const struct request_from *from, struct err *err)
 {
+	struct err mine = { 0 };
+
+	err = err ? err : &mine;
 	if (rf->form == REQUEST_FORM_NONE) {
 		rf->after_json = false;
 		return 0;
@@ -257,10 +262,12 @@ void request_file_release(struct request_file *rf, uint64_t unique)
 ssize_t request_file_read(struct request_file *rf, char *bytes, size_t len,
 			  const struct request_from *from, struct err *err)
 {
+	struct err mine = { 0 };
 	const char *newline;
 	size_t n;
 	int r = 0;
 
+	err = err ? err : &mine;
 	if (rf->form == REQUEST_FORM_TEXT)
 		r = commit(rf, from->unique, err);
 	else if (rf->form == REQUEST_FORM_JSON)

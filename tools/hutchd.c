@@ -37,7 +37,7 @@
 struct app {
 	/* from the command line; borrowed */
 	const char *state_dir, *config;
-	bool foreground, help, version, print_files;
+	bool foreground, help, version;
 
 	bool to_syslog;
 	struct daemonize daemonize;
@@ -101,14 +101,6 @@ static int take_foreground(void *obj, const char *value, struct err *err)
 	return 0;
 }
 
-static int take_print_files(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct app *)obj)->print_files = true;
-	return 0;
-}
-
 static int take_help(void *obj, const char *value, struct err *err)
 {
 	(void)value;
@@ -131,20 +123,10 @@ static const struct option_def option_defs[] = {
 	{ "9p", 0, "ADDRESS", take_9p, "'none'; this version does not serve 9P yet" },
 	{ "no-mount", 0, NULL, take_no_mount, NULL },
 	{ "foreground", 0, NULL, take_foreground, "stay in the foreground, log to stderr" },
-	{ "print-files", 0, NULL, take_print_files, NULL }, /* for docs/hutch.5 */
 	{ "help", 'h', NULL, take_help, "show this help" },
 	{ "version", 0, NULL, take_version, "show the version" },
 };
 static const struct option_set options = { "hutchd", option_defs, ARRAY_SIZE(option_defs), false };
-
-static int print_files(void)
-{
-	auto_buf struct buf text = { 0 };
-
-	if (node_print_man(&text) < 0)
-		return 1;
-	return fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0 ? 0 : 1;
-}
 
 static int print_help(void)
 {
@@ -186,7 +168,9 @@ static int find_place(const struct place *p, const char *given, char **ret, stru
 	} else {
 		return err_say(err, ENOENT, "%s is not set: say where", p->var);
 	}
-	return r < 0 ? err_set(err, ENOMEM, "start") : 0;
+	if (r < 0)
+		*ret = NULL; /* asprintf leaves anything */
+	return *ret ? 0 : err_set(err, ENOMEM, "start");
 }
 
 /* ~/.local/state need not be there yet. */
@@ -194,7 +178,9 @@ static void make_parents(const char *path)
 {
 	auto_free char *copy = strdup(path);
 
-	for (char *p = copy ? strchr(copy + 1, '/') : NULL; p; p = strchr(p + 1, '/')) {
+	if (!copy)
+		return;
+	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
 		*p = '\0';
 		(void)mkdir(copy, 0700); /* what fails here fails again, with a sentence, later */
 		*p = '/';
@@ -225,15 +211,16 @@ static int read_config(const char *path, struct err *err)
 
 static int open_agent(struct err *err)
 {
+	static const char agent[] = "hutch-agent";
 	char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("hutch-agent"));
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(agent));
 	char *slash;
 	int fd = -1;
 
 	if (n > 0) {
 		path[n] = '\0';
 		slash = strrchr(path, '/');
-		strcpy(slash ? slash + 1 : path, "hutch-agent");
+		memcpy(slash ? slash + 1 : path, agent, sizeof(agent));
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
 	if (fd < 0)
@@ -363,7 +350,7 @@ static int start_engine(struct app *a, struct err *err)
 		r = find_place(&place_state, a->state_dir, &state, err);
 	if (r < 0)
 		return r;
-	if (!a->state_dir && geteuid() != 0)
+	if (state && !a->state_dir && geteuid() != 0)
 		make_parents(state);
 	config.state_dir = state;
 	config.agent_fd = a->agent_fd;
@@ -478,7 +465,5 @@ int main(int argc, char **argv)
 		return print_help();
 	if (app.version)
 		return printf("hutchd %s\n", HUTCH_VERSION) > 0 ? 0 : 1;
-	if (app.print_files)
-		return print_files();
 	return serve(&app, r < argc ? argv[r] : NULL);
 }

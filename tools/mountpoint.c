@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,8 +36,10 @@ static int resolve(const char *path, char **ret, struct err *err)
 	parent = realpath(dirname(two), NULL);
 	if (!parent)
 		return err_set(err, errno, "mount point '%s': its parent", path);
-	if (asprintf(ret, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, name) < 0)
+	if (asprintf(ret, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, name) < 0) {
+		*ret = NULL; /* asprintf leaves anything */
 		return err_set(err, ENOMEM, "mount point");
+	}
 	return 0;
 }
 
@@ -61,19 +64,25 @@ static int detach(const char *path)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
 }
 
+/* stat(2) alone may be answered from what the kernel remembers of a server that has died. */
+static int stat_served(const char *path, struct stat *st)
+{
+	struct statfs fs;
+
+	return stat(path, st) == 0 && statfs(path, &fs) == 0 ? 0 : -errno;
+}
+
 /* stat(2) of the place, after detaching dead mounts. -ENOENT without a sentence: nothing is there. */
 static int look(const char *path, struct stat *st, struct err *err)
 {
 	for (int i = 0; i < DEAD_MAX; i++) {
-		int r;
+		int r = stat_served(path, st);
 
-		if (stat(path, st) == 0)
-			return 0;
-		if (errno == ENOENT)
-			return -ENOENT;
+		if (r == 0 || r == -ENOENT)
+			return r;
 		/* What a mount says whose server is gone, or is just going. */
-		if (errno != ENOTCONN && errno != ECONNABORTED)
-			return err_set(err, errno, "mount point '%s'", path);
+		if (r != -ENOTCONN && r != -ECONNABORTED)
+			return err_set(err, -r, "mount point '%s'", path);
 		r = detach(path);
 		if (r < 0)
 			return err_set(err, -r, "detach the dead mount at '%s'", path);

@@ -164,7 +164,7 @@ static void test_refusals(void)
 		refusals_add(&r, 1000, "/box/exec/new", &err);
 	}
 	err_say(&err, EPERM, "other");
-	refusals_add(&r, 1001, "/x", &err);
+	refusals_add(&r, 1001, "/x y\n", &err);
 	is_int(refusals_print(&r, 1000, &out), 0, "printed");
 	for (const char *p = out.data; p && *p; p++)
 		lines += *p == '\n';
@@ -173,6 +173,9 @@ static void test_refusals(void)
 	   "the newest is first, escaped");
 	ok(!strstr(out.data, "number 3\\n") && strstr(out.data, "number 4\\n"), "the oldest went");
 	ok(!strstr(out.data, "other"), "each sees his own");
+	buf_done(&out);
+	is_int(refusals_print(&r, 1001, &out), 0, "printed");
+	is_str(out.data + 24, " /x\\x20y\\n EPERM other\n", "a path is one word");
 	for (uid_t uid = 1; uid < REFUSALS_USERS_MAX + 10; uid++)
 		refusals_add(&r, 5000 + uid, "/x", &err);
 	is_int((long long)r.count, REFUSALS_USERS_MAX, "users are bounded");

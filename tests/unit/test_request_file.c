@@ -133,7 +133,7 @@ static void run_step(struct request_file *rf, struct world *w, const struct step
 		break;
 	case 'r':
 	case 'b':
-		n = request_file_read(rf, bytes, s->what == 'b' ? 1 : sizeof(bytes), &from, &err);
+		n = request_file_read(rf, bytes, s->what == 'b' ? 1 : sizeof(bytes), &from, NULL);
 		if (n >= 0)
 			(void)buf_printf(&w->log, "r%.*s;", (int)n, bytes);
 		break;
@@ -174,8 +174,8 @@ static const struct script scripts[] = {
 	{ "the owner of the last write decides",
 	  0,
 	  0,
-	  { { 'w', "a\n" }, { 'W', "b\n" }, { 'f', "" }, { 'F', "" } },
-	  "Ta\nb\n;" },
+	  { { 'w', "a\n" }, { 'W', "b\n" }, { 'f', "" }, { 'W', "c\n" }, { 'F', "" } },
+	  "Ta\nb\nc\n;" },
 	{ "release commits what is left", 0, 0, { { 'w', "a" }, { 'F', "" }, { 'z', "" } }, "Ta;" },
 	{ "nothing written is nothing", 0, 0, { { 'f', "" }, { 'f', "" }, { 'z', "" } }, "" },
 	{ "two echoes: the second meets a committed handle",
