@@ -33,6 +33,7 @@ struct spawn {
 	unsigned fd_n;
 	int stdio[3]; /* borrowed from fd[]; -1: the agent's own, /dev/null */
 	int script;   /* borrowed from fd[]; -1: none */
+	int group;    /* borrowed from fd[]; -1: none */
 	struct agent_args *args;
 	char **argv, **envp; /* in args */
 	const char *cwd;     /* NULL: home */
@@ -68,6 +69,11 @@ void agent_send(const struct agent_event *);
 /* spawn.c: starts the command in a->spawn.req with its descriptors, which it closes; answers
  * AGENT_STARTED or AGENT_FAILED. */
 void agent_exec(struct agent *);
+
+/* clone.c: clone3() for CLONE_VM | CLONE_VFORK without a stack of its own. Returns twice, like vfork();
+ * a negative errno on failure. */
+struct clone_args;
+long clone3_vfork(struct clone_args *, size_t size) __attribute__((returns_twice));
 
 /* reap.c */
 void agent_leader_add(struct agent *, uint32_t id, pid_t);

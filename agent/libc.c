@@ -313,6 +313,11 @@ ssize_t read(int fd, void *bytes, size_t len)
 	return CALL(SYS_read, fd, P(bytes), (long)len);
 }
 
+ssize_t write(int fd, const void *bytes, size_t len)
+{
+	return CALL(SYS_write, fd, P(bytes), (long)len);
+}
+
 ssize_t sendfile(int out, int in, off_t *off, size_t len)
 {
 	return CALL(SYS_sendfile, out, in, P(off), (long)len);

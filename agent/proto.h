@@ -44,8 +44,10 @@ enum agent_exec_flag {
 	AGENT_SET_HOME = 1 << 5, /* env has no HOME: the agent adds the user's */
 	AGENT_HAS_CWD = 1 << 6,  /* else the user's home, or / where that is missing */
 	AGENT_HAS_USER = 1 << 7, /* else 0:0 */
+	AGENT_HAS_GROUP = 1 << 8, /* a cgroup's directory: the command is cloned into it */
+	AGENT_HAS_TASKS = 1 << 9, /* or a v1 group's `tasks`: its first process writes "0" to it */
 };
-#define AGENT_EXEC_FDS_MAX 5 /* args, stdin, stdout, stderr, script */
+#define AGENT_EXEC_FDS_MAX 6 /* args, stdin, stdout, stderr, script, group or tasks */
 
 /* First descriptor: a memfd of `args_len` bytes (see agent/args.h). */
 struct agent_exec {
@@ -78,6 +80,7 @@ enum agent_stage {
 	AGENT_STAGE_STDIO,
 	AGENT_STAGE_SCRIPT,
 	AGENT_STAGE_FORK,
+	AGENT_STAGE_GROUP,
 	AGENT_STAGE_IDS,
 	AGENT_STAGE_CWD,
 	AGENT_STAGE_EXEC,

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,6 +59,12 @@ static int take_fds(struct spawn *s)
 		if (at >= s->fd_n)
 			return -EINVAL;
 		s->script = s->fd[at++];
+	}
+	s->group = -1;
+	if (s->req.flags & (AGENT_HAS_GROUP | AGENT_HAS_TASKS)) {
+		if (at >= s->fd_n)
+			return -EINVAL;
+		s->group = s->fd[at++];
 	}
 	return at == s->fd_n ? 0 : -EINVAL;
 }
@@ -274,6 +281,9 @@ static __attribute__((noinline)) _Noreturn void child_main(struct spawn *s)
 	sigset_t none;
 
 	(void)setsid(); /* cannot fail: this process leads no group yet */
+	s->stage = AGENT_STAGE_GROUP;
+	if ((s->req.flags & AGENT_HAS_TASKS) && write(s->group, "0", 1) < 0)
+		goto failed;
 	s->stage = AGENT_STAGE_STDIO;
 	for (int i = 0; i < 3; i++)
 		if (s->stdio[i] >= 0 && dup2(s->stdio[i], i) < 0)
@@ -327,17 +337,32 @@ static int prepare(struct agent *a, struct spawn *s)
 
 static pid_t start(struct agent *a, struct spawn *s)
 {
-	pid_t pid = vfork(); /* what posix_spawn() is made of. NOLINT(*vfork) */
+	struct clone_args into = {
+		.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)s->group,
+	};
+	long pid;
+
+	/* What posix_spawn() is made of; each must be called from the frame that goes on. */
+	if (s->req.flags & AGENT_HAS_GROUP)
+		pid = clone3_vfork(&into, sizeof(into));
+	else
+		pid = vfork(); /* NOLINT(*vfork) */
+	if (pid < -1 || (pid < 0 && (s->req.flags & AGENT_HAS_GROUP))) {
+		errno = (int)-pid;
+		pid = -1;
+	}
 
 	if (pid == 0)
 		child_main(s); /* never returns into this frame. NOLINT(*Vfork) */
 	if (pid < 0)
 		(void)fail(s, AGENT_STAGE_FORK, -errno);
 	else if (s->error)
-		(void)waitpid(pid, NULL, 0);
+		(void)waitpid((pid_t)pid, NULL, 0);
 	if (s->error && s->script >= 0)
 		(void)unlinkat(a->scripts, s->script_path + strlen(AGENT_SCRIPT_DIR "/"), 0);
-	return pid;
+	return (pid_t)pid;
 }
 
 void agent_exec(struct agent *a)

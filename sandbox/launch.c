@@ -159,7 +159,7 @@ static _Noreturn void child_run(struct child *c)
 /* User and pid namespace only: the child makes the others itself, while hutchd writes the maps.
  * They take most of the time (a network namespace alone 0.4 ms), and the daemon has other things
  * to do. */
-static pid_t clone_child(int *pidfd)
+static pid_t clone_child(const struct launch_plan *plan, int *pidfd)
 {
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD,
@@ -167,6 +167,10 @@ static pid_t clone_child(int *pidfd)
 		.exit_signal = SIGCHLD,
 	};
 
+	if (plan->cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)plan->cgroup_fd;
+	}
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
@@ -235,7 +239,7 @@ int launch(const struct launch_plan *plan, struct launched *ret, struct err *err
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, errno, "make a socket for the agent");
-	pid = clone_child(&pidfd);
+	pid = clone_child(plan, &pidfd);
 	if (pid == 0) {
 		struct child c = {
 			.plan = plan,

@@ -25,20 +25,23 @@ struct image;
 int image_host_new(struct image **ret, int state_fd, const char *state_dir, struct err *);
 void image_free(struct image *);
 
-/* Makes the writable layer: LAYER/{upper,work}, belonging to ids->base, with the generated files
- * of /etc, and where the image cannot be mounted with ids mapped, with everything of the image's
- * that its sandboxes must own. `dirfd` holds `name`. On failure the caller removes what there is. */
-int layer_make(const struct image *, int dirfd, const char *name, const char *hostname,
-	       const struct id_range *, struct err *);
+/* Makes the writable layer: LAYER/{upper,work}, belonging to ids->base, and where the image cannot be
+ * mounted with ids mapped, with everything of the image's that its sandboxes must own. `dirfd`
+ * holds `name`. On failure the caller removes what there is. */
+int layer_make(const struct image *, int dirfd, const char *name, const struct id_range *,
+	       struct err *);
+/* Of a layer that no sandbox has run in yet: its /etc/hostname and /etc/hosts. */
+int layer_set_hostname(int dirfd, const char *name, const char *hostname, struct err *);
 
 struct launch_plan {
 	const char *hostname;
 	struct id_range ids;
 	const struct image *image;
-	int layer_dir;               /* the directory that holds `layer_name`; borrowed */
-	const char *layer_name;      /* one path component */
-	const char *layer_path;      /* absolute: for an unprivileged hutchd */
-	int agent_fd;                /* sealed memfd with the agent; borrowed */
+	int layer_dir;          /* the directory that holds `layer_name`; borrowed */
+	const char *layer_name; /* one path component */
+	const char *layer_path; /* absolute: for an unprivileged hutchd */
+	int agent_fd;           /* sealed memfd with the agent; borrowed */
+	int cgroup_fd;          /* v2 group that process 1 is cloned into; borrowed; -1: none */
 	const struct lo_request *lo; /* borrowed */
 };
 

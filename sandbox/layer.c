@@ -45,24 +45,38 @@ static int make_file(int at, const char *name, const char *text, const struct id
 	return 0;
 }
 
-static int make_etc(int etc, const char *hostname, const struct id_range *ids, struct err *err)
+static int write_file(int at, const char *name, const char *text, struct err *err)
 {
-	char text[512];
-	int r;
+	auto_close int fd = openat(at, name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
 
-	snprintf(text, sizeof(text), "%s\n", hostname);
-	r = make_file(etc, "hostname", text, ids, err);
-	if (r < 0)
-		return r;
-	snprintf(text, sizeof(text),
-		 "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n"
-		 "::1\tlocalhost ip6-localhost ip6-loopback\n",
-		 hostname);
-	return make_file(etc, "hosts", text, ids, err);
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		return err_set(err, errno, "write '%s'", name);
+	return 0;
 }
 
-int layer_make(const struct image *image, int dirfd, const char *name, const char *hostname,
-	       const struct id_range *ids, struct err *err)
+int layer_set_hostname(int dirfd, const char *name, const char *hostname, struct err *err)
+{
+	char text[512];
+	auto_close int etc = -1;
+	int r;
+
+	(void)snprintf(text, sizeof(text), "%s/upper/etc", name);
+	etc = openat(dirfd, text, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (etc < 0)
+		return err_set(err, errno, "open '%s'", text);
+	(void)snprintf(text, sizeof(text), "%s\n", hostname);
+	r = write_file(etc, "hostname", text, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(text, sizeof(text),
+		       "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n"
+		       "::1\tlocalhost ip6-localhost ip6-loopback\n",
+		       hostname);
+	return write_file(etc, "hosts", text, err);
+}
+
+int layer_make(const struct image *image, int dirfd, const char *name, const struct id_range *ids,
+	       struct err *err)
 {
 	auto_close int layer = -1, work = -1, upper = -1, etc = -1;
 	bool own_skeleton = ids->count > 1 && !image->idmaps;
@@ -89,5 +103,6 @@ int layer_make(const struct image *image, int dirfd, const char *name, const cha
 		if (etc < 0)
 			return etc;
 	}
-	return make_etc(etc, hostname, ids, err);
+	r = make_file(etc, "hostname", "", ids, err);
+	return r < 0 ? r : make_file(etc, "hosts", "", ids, err);
 }

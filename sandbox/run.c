@@ -49,6 +49,7 @@ static void run_break(struct sandbox_run *run, const char *why)
 	struct err fault = { 0 };
 
 	err_say(&fault, EPROTO, "its agent broke the protocol: %s", why);
+	run->broke = true;
 	run_end(run, &fault);
 }
 
@@ -60,7 +61,7 @@ static void on_exec_event(struct sandbox_run *run, const struct agent_event *ev)
 
 	if (!ex) /* removed meanwhile */
 		return;
-	if (ex->state == EXEC_DONE || !list_empty(&ex->unsent)) {
+	if (ex->state == EXEC_DONE || ex->unwritten || !list_empty(&ex->unsent)) {
 		run_break(run, "it spoke of a command that it does not have");
 		return;
 	}
@@ -274,6 +275,7 @@ static void run_over(struct sandbox_run *run, int status)
 	ev_del(sb->engine->loop, &run->pidfd);
 	ev_del(sb->engine->loop, &run->control);
 	sandbox_on_end(sb, run);
+	cgroup_run_retire(&sb->engine->groups, run->number);
 	sandbox_unref(sb);
 }
 
@@ -346,14 +348,16 @@ static int run_watch(struct sandbox_run *run, struct err *err)
 	return err_set(err, -r, "watch process 1");
 }
 
-static int run_launch(struct sandbox *sb, struct launched *ret, struct err *err)
+static int run_launch(struct sandbox *sb, uint32_t number, struct launched *ret, struct err *err)
 {
 	struct engine *eng = sb->engine;
 	auto_close int dir = store_sandbox_dir(&eng->store, sb->serial, false, err);
+	auto_close int group = -1;
 	auto_free char *path = NULL;
 	char name[STORE_NAME_LEN];
+	int r;
 	struct launch_plan plan = {
-		.hostname = sb->id,
+		.hostname = *sb->spec.hostname ? sb->spec.hostname : sb->id,
 		.ids = *sb->ids,
 		.image = eng->image,
 		.layer_dir = dir,
@@ -364,6 +368,10 @@ static int run_launch(struct sandbox *sb, struct launched *ret, struct err *err)
 
 	if (dir < 0)
 		return dir;
+	r = cgroup_run_make(&eng->groups, number, sb->ids, &group, err);
+	if (r < 0)
+		return r;
+	plan.cgroup_fd = group;
 	store_sandbox_name(name, sb->serial);
 	if (asprintf(&path, "%s/%s/layer", eng->store.path, name) < 0)
 		return err_set(err, ENOMEM, "name the layer");
@@ -379,8 +387,10 @@ int run_start(struct sandbox *sb, struct err *err)
 
 	if (!run)
 		return err_set(err, ENOMEM, "start");
-	r = run_launch(sb, &proc, err);
+	run->number = ++sb->engine->next_run;
+	r = run_launch(sb, run->number, &proc, err);
 	if (r < 0) {
+		cgroup_run_retire(&sb->engine->groups, run->number);
 		free(run);
 		return r;
 	}

@@ -20,6 +20,8 @@ DEFINE_AUTO(DIR *, closedir);
  * Each level holds a descriptor. */
 #define DEPTH_MAX   4096
 #define END_WAIT_MS 2000
+#define QUIET_MS    1000
+#define HEAP_MAX    256
 
 static void remove_tree(int dirfd, const char *name, unsigned depth);
 
@@ -64,6 +66,21 @@ static void sweep(int dirfd)
 		remove_entries(fd, 0);
 }
 
+/* Until nothing more was thrown away for a second, or a heap has come together: file systems are
+ * slow to make files just after others were removed. */
+static void wait_for_quiet(int wake, ssize_t heap)
+{
+	struct pollfd p = { .fd = wake, .events = POLLIN };
+	char bytes[64];
+
+	while (heap < HEAP_MAX && poll(&p, 1, QUIET_MS) > 0 && !(p.revents & POLLHUP)) {
+		ssize_t n = read(wake, bytes, sizeof(bytes));
+
+		if (n > 0)
+			heap += n;
+	}
+}
+
 _Noreturn static void janitor(int dirfd, int wake)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -89,12 +106,13 @@ _Noreturn static void janitor(int dirfd, int wake)
 	for (;;) {
 		ssize_t n = read(4, bytes, sizeof(bytes));
 
+		if (n < 0 && errno != EINTR)
+			_exit(1);
+		if (n > 0)
+			wait_for_quiet(4, n);
+		sweep(3);
 		if (n == 0)
 			_exit(0);
-		if (n > 0)
-			sweep(3);
-		else if (errno != EINTR)
-			_exit(1);
 	}
 }
 

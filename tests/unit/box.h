@@ -117,7 +117,8 @@ static inline int box_init(struct box *b, struct err *err)
 	snprintf(b->layer_path, sizeof(b->layer_path), "%s/layer", b->dir);
 	if (lo_request_build(&b->lo, err) < 0 ||
 	    image_host_new(&b->image, b->state_fd, b->dir, err) < 0 ||
-	    layer_make(b->image, b->state_fd, "layer", "box", &b->ids, err) < 0)
+	    layer_make(b->image, b->state_fd, "layer", &b->ids, err) < 0 ||
+	    layer_set_hostname(b->state_fd, "layer", "box", err) < 0)
 		return -err->code;
 	return 0;
 }
@@ -141,6 +142,7 @@ static inline bool box_event(struct box *b, struct agent_event *ev)
 static inline int box_launch(struct box *b, struct err *err)
 {
 	const struct launch_plan plan = {
+		.cgroup_fd = -1,
 		.hostname = "box",
 		.ids = b->ids,
 		.image = b->image,

@@ -209,7 +209,8 @@ static void test_no_idmap(struct box *b)
 	b->image->idmaps = false;
 	(void)!fchmodat(b->state_fd, "images/host/root", 0755, 0); /* as image_host.c does then */
 	(void)tree_remove(b->state_fd, "layer", NULL);
-	ok(layer_make(b->image, b->state_fd, "layer", "box", &b->ids, &err) == 0 &&
+	ok(layer_make(b->image, b->state_fd, "layer", &b->ids, &err) == 0 &&
+		   layer_set_hostname(b->state_fd, "layer", "box", &err) == 0 &&
 		   box_start(b, &err) == 0,
 	   "without mapped ids: %s", err.msg);
 	is_str(box_sh(b, "for d in / /root /home /opt /srv /var /var/lib /etc /run /tmp; do "
@@ -221,7 +222,8 @@ static void test_no_idmap(struct box *b)
 	b->image->idmaps = idmaps;
 	(void)!fchmodat(b->state_fd, "images/host/root", 0700, 0);
 	(void)tree_remove(b->state_fd, "layer", NULL);
-	(void)layer_make(b->image, b->state_fd, "layer", "box", &b->ids, &err);
+	(void)layer_make(b->image, b->state_fd, "layer", &b->ids, &err);
+	(void)layer_set_hostname(b->state_fd, "layer", "box", &err);
 }
 
 /* ---- how it ends ---- */
@@ -297,7 +299,7 @@ static int unprivileged(void)
 	snprintf(b.layer_path, sizeof(b.layer_path), "%s/layer", b.dir);
 	if (lo_request_build(&b.lo, &err) == 0 &&
 	    image_host_new(&b.image, b.state_fd, b.dir, &err) == 0 &&
-	    layer_make(b.image, b.state_fd, "layer", "box", &b.ids, &err) == 0 &&
+	    layer_make(b.image, b.state_fd, "layer", &b.ids, &err) == 0 &&
 	    box_start(&b, &err) == 0)
 		said = box_sh(
 			&b,
@@ -336,7 +338,7 @@ static void timing(struct box *b, unsigned pause_ms)
 		(void)tree_remove(b->state_fd, "layer", NULL);
 		(void)usleep(pause_ms * 1000);
 		begin = now_ms();
-		(void)layer_make(b->image, b->state_fd, "layer", "box", &b->ids, NULL);
+		(void)layer_make(b->image, b->state_fd, "layer", &b->ids, NULL);
 		layer += now_ms() - begin;
 		(void)usleep(pause_ms * 1000);
 		begin = now_ms();

@@ -1,0 +1,407 @@
+#include "sandbox/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "sandbox/cgroup-internal.h"
+
+DEFINE_AUTO(FILE *, fclose);
+DEFINE_AUTO(DIR *, closedir);
+
+/* When a group that is not empty is looked at again: soon, then more and more seldom. */
+#define SWEEP_FIRST_NS (INT64_C(20) * 1000000)
+#define SWEEP_LAST_NS  (INT64_C(5) * 1000000000)
+#define SWEEP_PER_TURN 64 /* a removal is some ten microseconds */
+
+static const struct {
+	const char *name;
+	const struct cgroup_ops *ops;
+} kinds[] = {
+	[CGROUP_NONE] = { "none", NULL },
+	[CGROUP_V1] = { "v1", &cgroup_v1_ops },
+	[CGROUP_V2] = { "v2", &cgroup_v2_ops },
+};
+
+const char *cgroup_kind_name(enum cgroup_kind kind)
+{
+	return kinds[kind].name;
+}
+
+int cgroup_write(const struct cgroups *set, const char *name, const char *file, const char *text)
+{
+	char path[CGROUP_NAME_LEN + 32];
+	auto_close int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", name, file);
+	fd = openat(set->base, path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+/* --- finding the hierarchy --- */
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += len)
+		if ((p == list || p[-1] == ',') && (!p[len] || p[len] == ',' || p[len] == '\n'))
+			return true;
+	return false;
+}
+
+/* ID:CONTROLLERS:PATH; v2's line has no controllers. */
+static char *own_group(const char *controller)
+{
+	AUTO(fclose) FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[4096];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+
+		if (!path)
+			continue;
+		*path++ = '\0';
+		path[strcspn(path, "\n")] = '\0';
+		if (*controller ? has_word(names + 1, controller) : !names[1])
+			return strdup(path);
+	}
+	return NULL;
+}
+
+char *cgroup_find_mount(const char *fstype, const char *option, const char *controller)
+{
+	AUTO(fclose) FILE *f = fopen("/proc/self/mountinfo", "re");
+	char line[4096], root[1024], point[1024], type[64], options[1024];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *dash = strstr(line, " - ");
+		auto_free char *own = NULL;
+		char *path;
+
+		if (!dash || sscanf(line, "%*s %*s %*s %1023s %1023s", root, point) != 2 ||
+		    sscanf(dash, " - %63s %*s %1023s", type, options) != 2 ||
+		    strcmp(type, fstype) != 0 || (option && !has_word(options, option)))
+			continue;
+		own = own_group(controller);
+		/* In a container the mount's root is the container's group, and names begin there. */
+		if (!own || asprintf(&path, "%s%s", point, strcmp(root, "/") == 0 ? own : "") < 0)
+			return NULL;
+		return path;
+	}
+	return NULL;
+}
+
+/* --- what a crash left --- */
+
+static void remove_children(const struct cgroups *set, const char *name)
+{
+	int fd = openat(set->base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO(closedir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir)))
+		if (e->d_type == DT_DIR && e->d_name[0] != '.')
+			(void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
+}
+
+static void kill_children(struct cgroups *set, const char *name)
+{
+	int fd = openat(set->base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO(closedir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	char child[CGROUP_NAME_LEN + 256];
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir)))
+		if (e->d_type == DT_DIR && e->d_name[0] != '.') {
+			(void)snprintf(child, sizeof(child), "%s/%s", name, e->d_name);
+			set->ops->kill(set, child);
+		}
+}
+
+static void clean_up(struct cgroups *set)
+{
+	int fd = openat(set->base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO(closedir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_type != DT_DIR || e->d_name[0] == '.')
+			continue;
+		kill_children(set, e->d_name);
+		set->ops->kill(set, e->d_name);
+		remove_children(set, e->d_name);
+		(void)unlinkat(set->base, e->d_name, AT_REMOVEDIR);
+	}
+}
+
+/* --- the set --- */
+
+static int try_kind(struct cgroups *set, enum cgroup_kind kind, int state_fd, struct err *err)
+{
+	auto_free char *parent = NULL;
+	struct stat st;
+	int r = kinds[kind].ops->find(&parent, err);
+
+	if (r < 0)
+		return r;
+	if (fstat(state_fd, &st) < 0)
+		return err_set(err, errno, "look at the state directory");
+	if (asprintf(&set->path, "%s%shutch-%x-%llu", parent,
+		     parent[strlen(parent) - 1] == '/' ? "" : "/", (unsigned)st.st_dev,
+		     (unsigned long long)st.st_ino) < 0) {
+		set->path = NULL;
+		return err_set(err, ENOMEM, "name a control group");
+	}
+	if (mkdir(set->path, 0755) < 0 && errno != EEXIST)
+		r = err_set(err, errno, "make the control group '%s'", set->path);
+	else if ((set->base = open(set->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		r = err_set(err, errno, "open the control group '%s'", set->path);
+	if (r < 0) {
+		free(TAKE_PTR(set->path));
+		return r;
+	}
+	set->kind = kind;
+	set->ops = kinds[kind].ops;
+	clean_up(set);
+	return 0;
+}
+
+static void on_sweep(struct ev_timer *);
+
+int cgroups_init(struct cgroups *set, struct ev_loop *loop, const char *want, int state_fd,
+		 struct err *err)
+{
+	bool any = strcmp(want, "auto") == 0;
+
+	*set = (struct cgroups){ .base = -1, .loop = loop };
+	list_init(&set->retired);
+	ev_timer_init(&set->sweep, on_sweep);
+	if (strcmp(want, "none") == 0)
+		return err_say(&set->why, ENOENT, "switched off"), 0;
+	for (enum cgroup_kind kind = CGROUP_KIND_COUNT; kind-- > CGROUP_V1;) {
+		struct err why = { 0 };
+
+		if (!any && strcmp(want, kinds[kind].name) != 0)
+			continue;
+		if (try_kind(set, kind, state_fd, &why) == 0)
+			return 0;
+		if (!any)
+			return err_say(err, why.code, "cgroup %s: %s", want, why.msg);
+		if (!set->why.code) /* the best kind's is what one would mend */
+			set->why = why;
+	}
+	return any ? 0 : err_say(err, EINVAL, "cgroup '%s': not one of auto, v2, v1, none", want);
+}
+
+static int remove_name(struct cgroups *set, uint32_t run, uint32_t command)
+{
+	char name[CGROUP_NAME_LEN];
+
+	if (command)
+		(void)snprintf(name, sizeof(name), "%u/%u", run, command);
+	else
+		(void)snprintf(name, sizeof(name), "%u", run);
+	return unlinkat(set->base, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static void arm(struct cgroups *set)
+{
+	int64_t first = INT64_MAX;
+	struct cgroup *g;
+
+	list_for_each (g, &set->retired, link)
+		if (g->next_try < first)
+			first = g->next_try;
+	if (first != INT64_MAX)
+		ev_timer_set(set->loop, &set->sweep, first);
+}
+
+static bool sweep_one(struct cgroup *g, int64_t now)
+{
+	int64_t pause;
+
+	if (g->doomed && g->command)
+		cgroup_kill(g);
+	if (remove_name(g->set, g->run, g->command) == 0) {
+		list_del(&g->link);
+		if (g->gone)
+			g->gone(g);
+		free(g);
+		return true;
+	}
+	pause = SWEEP_FIRST_NS << (g->tries < 8 ? g->tries : 8);
+	g->next_try = now + (pause < SWEEP_LAST_NS ? pause : SWEEP_LAST_NS);
+	g->tries++;
+	return false;
+}
+
+static void on_sweep(struct ev_timer *timer)
+{
+	struct cgroups *set = container_of(timer, struct cgroups, sweep);
+	int64_t now = ev_now();
+	struct list due = LIST_INIT(due);
+	struct cgroup *g, *next;
+	int n = 0;
+
+	list_for_each_safe (g, next, &set->retired, link)
+		if (g->next_try <= now && n++ < SWEEP_PER_TURN) {
+			list_del(&g->link);
+			list_add_tail(&due, &g->link);
+		}
+	while (!list_empty(&due)) {
+		g = list_first(&due, struct cgroup, link);
+		if (!sweep_one(g, now)) {
+			list_del(&g->link);
+			list_add_tail(&set->retired, &g->link);
+		}
+	}
+	arm(set);
+}
+
+void cgroups_done(struct cgroups *set)
+{
+	struct cgroup *g, *next;
+
+	ev_timer_cancel(&set->sweep);
+	list_for_each_safe (g, next, &set->retired, link) {
+		list_del(&g->link);
+		free(g);
+	}
+	if (set->base < 0)
+		return;
+	clean_up(set);
+	close_auto(&set->base);
+	(void)rmdir(set->path);
+	free(TAKE_PTR(set->path));
+}
+
+/* --- groups --- */
+
+static int make(struct cgroups *set, const char *name, const struct id_range *ids, struct err *err)
+{
+	int r;
+
+	/* One of that name can only be left of a crash: it is never used as it is. */
+	if (mkdirat(set->base, name, 0755) < 0 &&
+	    (errno != EEXIST || unlinkat(set->base, name, AT_REMOVEDIR) < 0 ||
+	     mkdirat(set->base, name, 0755) < 0))
+		return err_set(err, errno, "make the control group '%s/%s'", set->path, name);
+	r = set->ops->allow(set, name, ids, err);
+	if (r < 0)
+		(void)unlinkat(set->base, name, AT_REMOVEDIR);
+	return r;
+}
+
+int cgroup_run_make(struct cgroups *set, uint32_t run, const struct id_range *ids, int *ret_fd,
+		    struct err *err)
+{
+	char name[CGROUP_NAME_LEN];
+	int r;
+
+	*ret_fd = -1;
+	if (set->kind == CGROUP_NONE)
+		return 0;
+	(void)snprintf(name, sizeof(name), "%u", run);
+	r = make(set, name, ids, err);
+	if (r < 0 || !set->ops->clones)
+		return r;
+	*ret_fd = set->ops->open_join(set, name, err);
+	if (*ret_fd >= 0)
+		return 0;
+	r = *ret_fd;
+	*ret_fd = -1;
+	(void)remove_name(set, run, 0);
+	return r;
+}
+
+static struct cgroup *new_group(struct cgroups *set, uint32_t run, uint32_t command)
+{
+	struct cgroup *g = calloc(1, sizeof(*g));
+
+	if (g) {
+		*g = (struct cgroup){ .set = set, .run = run, .command = command };
+		list_init(&g->link);
+	}
+	return g;
+}
+
+void cgroup_run_retire(struct cgroups *set, uint32_t run)
+{
+	char name[CGROUP_NAME_LEN];
+	struct cgroup *g;
+
+	if (set->kind == CGROUP_NONE)
+		return;
+	(void)snprintf(name, sizeof(name), "%u", run);
+	kill_children(set, name);
+	set->ops->kill(set, name);
+	g = new_group(set, run, 0);
+	if (g)
+		cgroup_retire(g); /* without memory: at the end of hutchd */
+}
+
+struct cgroup *cgroup_make(struct cgroups *set, uint32_t run, uint32_t command,
+			   const struct id_range *ids, int *ret_fd, struct err *err)
+{
+	char name[CGROUP_NAME_LEN];
+	struct cgroup *g;
+
+	*ret_fd = -1;
+	if (set->kind == CGROUP_NONE)
+		return NULL;
+	g = new_group(set, run, command);
+	if (!g) {
+		err_set(err, ENOMEM, "make a control group");
+		return NULL;
+	}
+	(void)snprintf(name, sizeof(name), "%u/%u", run, command);
+	if (make(set, name, ids, err) < 0) {
+		free(g);
+		return NULL;
+	}
+	*ret_fd = set->ops->open_join(set, name, err);
+	if (*ret_fd < 0) {
+		(void)remove_name(set, run, command);
+		free(g);
+		return NULL;
+	}
+	return g;
+}
+
+void cgroup_kill(struct cgroup *g)
+{
+	char name[CGROUP_NAME_LEN];
+
+	(void)snprintf(name, sizeof(name), "%u/%u", g->run, g->command);
+	g->set->ops->kill(g->set, name);
+}
+
+void cgroup_retire(struct cgroup *g)
+{
+	g->next_try = ev_now() + SWEEP_FIRST_NS;
+	list_del(&g->link);
+	list_add_tail(&g->set->retired, &g->link);
+	/* The timer is for the first of them, and all wait equally long at first. */
+	if (list_empty(&g->set->sweep.link))
+		ev_timer_set(g->set->loop, &g->set->sweep, g->next_try);
+}
+
+void cgroup_abandon(struct cgroup *g)
+{
+	g->gone = NULL;
+	g->owner = NULL;
+	g->doomed = true;
+	if (list_empty(&g->link))
+		cgroup_retire(g);
+}
