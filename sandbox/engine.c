@@ -88,6 +88,11 @@ size_t sandbox_count(const struct engine *eng)
 	return eng->count;
 }
 
+const char *engine_lacks(const struct engine *eng)
+{
+	return eng->groups.kind == CGROUP_NONE ? eng->groups.why.msg : NULL;
+}
+
 uint64_t engine_secret(const struct engine *eng)
 {
 	return eng->store.secret;
@@ -114,7 +119,10 @@ static int restore(struct engine *eng, uint32_t serial)
 		sb->gid = getegid();
 	}
 	engine_add(eng, sb);
-	sb->state = SANDBOX_STOPPED;
+	if (sb->state == SANDBOX_QUARANTINED)
+		err_say(&sb->why, EPROTO, "its agent broke the protocol");
+	else
+		sb->state = SANDBOX_STOPPED;
 	if (r < 0) {
 		sb->ids->count = 0;
 	} else if (!idpool_claim(&eng->ids, sb->ids)) {
@@ -128,6 +136,10 @@ static int restore(struct engine *eng, uint32_t serial)
 		sb->state = SANDBOX_FAILED;
 		sb->why = err;
 	}
+	if (sb->held) /* whoever held it has lost it with the former hutchd */
+		sandbox_remove(sb);
+	else
+		sandbox_arm_ttl(sb);
 	return r == -ENOMEM ? r : 0;
 }
 
@@ -163,6 +175,9 @@ static int engine_init(struct engine *eng, const struct engine_config *config, s
 	if (r == 0)
 		r = idpool_init(&eng->ids, err);
 	if (r == 0)
+		r = cgroups_init(&eng->groups, eng->loop, config->cgroup ? config->cgroup : "auto",
+				 eng->store.fd, err);
+	if (r == 0)
 		r = lo_request_build(&eng->lo, err);
 	if (r == 0)
 		r = image_host_new(&eng->image, eng->store.fd, eng->store.path, err);
@@ -181,6 +196,12 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 	eng->loop = config->loop;
 	eng->agent_fd = config->agent_fd;
 	eng->store.fd = eng->store.lock = eng->trash.dirfd = eng->trash.wake = -1;
+	list_init(&eng->groups.retired);
+	ev_timer_init(&eng->groups.sweep, NULL);
+	eng->groups.base = -1;
+	blanks_init(&eng->blanks, eng);
+	event_log_init(&eng->events);
+	list_init(&eng->event_logs);
 	list_init(&eng->sandboxes);
 	list_init(&eng->runs);
 	hmap_init(&eng->by_name);
@@ -191,6 +212,7 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 		return r;
 	}
 	trash_empty(&eng->trash); /* what a former hutchd left */
+	blanks_fill(&eng->blanks);
 	*ret = eng;
 	return 0;
 }
@@ -213,8 +235,11 @@ void engine_free(struct engine *eng)
 			exec_drop(list_first(&sb->execs, struct exec, link));
 		sandbox_unref(sb);
 	}
+	events_done(eng);
 	hmap_done(&eng->by_name);
 	hmap_done(&eng->by_serial);
+	blanks_done(&eng->blanks);
+	cgroups_done(&eng->groups);
 	image_free(eng->image);
 	idpool_done(&eng->ids);
 	trash_done(&eng->trash);

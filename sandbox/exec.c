@@ -92,6 +92,12 @@ struct exec *exec_last(struct sandbox *sb, uid_t uid)
 	return NULL;
 }
 
+bool exec_over(const struct exec *ex)
+{
+	return ex->state == EXEC_DONE && !ex->group && ex->stream[EXEC_STDOUT].ended &&
+	       ex->stream[EXEC_STDERR].ended;
+}
+
 /* --- making and unmaking --- */
 
 static void close_child_ends(struct exec *ex)
@@ -111,6 +117,7 @@ static struct exec *exec_new(struct sandbox *sb)
 	ex->in.fd = -1;
 	list_init(&ex->link);
 	list_init(&ex->unsent);
+	list_init(&ex->by_id);
 	list_init(&ex->changed);
 	list_init(&ex->writable);
 	exec_start_init(ex);
@@ -153,6 +160,21 @@ static void exec_link(struct exec *ex)
 	sb->execs_changed_at = ex->created_at;
 }
 
+static void exec_count_out(struct exec *ex)
+{
+	struct sandbox *sb = ex->sandbox;
+
+	sb->exec_count--;
+	if (ex->state != EXEC_DONE)
+		sb->exec_live -= !ex->unwritten;
+	else if (!ex->request.id)
+		sb->exec_finished--;
+	if (!list_empty(&ex->by_id)) {
+		list_del(&ex->by_id);
+		sb->ids_count--;
+	}
+}
+
 void exec_drop(struct exec *ex)
 {
 	struct sandbox *sb = ex->sandbox;
@@ -162,11 +184,12 @@ void exec_drop(struct exec *ex)
 	list_del(&ex->unsent);
 	hmap_del(&sb->execs_by_name, &ex->by_name);
 	hmap_del(&sb->execs_by_serial, &ex->by_serial);
-	sb->exec_count--;
-	sb->exec_finished -= ex->state == EXEC_DONE;
+	exec_count_out(ex);
 	(void)clock_gettime(CLOCK_REALTIME, &sb->execs_changed_at);
 	ev_timer_cancel(&ex->deadline);
 	close_child_ends(ex);
+	if (ex->group)
+		cgroup_abandon(TAKE_PTR(ex->group));
 	exec_close_stdin(ex);
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
 		stream_end(&ex->stream[i]);
@@ -193,37 +216,50 @@ static int make_pipe(int *ours, int *theirs, bool we_read, struct err *err)
 	return 0;
 }
 
-static int make_stdio(struct exec *ex, struct err *err)
+/* Our ends: stdin, stdout, stderr; -1: none. Theirs are in exec.child. */
+struct pipes {
+	int ours[3];
+};
+
+static int make_pipes(struct exec *ex, struct pipes *p, struct err *err)
 {
 	const struct exec_request *req = &ex->request;
-	const enum exec_stdio mode[] = { req->stdout_mode, req->stderr_mode };
+	const enum exec_stdio mode[] = { req->stdin_mode, req->stdout_mode, req->stderr_mode };
 	const struct id_range *ids = ex->sandbox->ids;
-	int ours, r = 0;
 
-	if (req->stdin_mode == EXEC_STDIO_PIPE) {
-		r = make_pipe(&ours, &ex->child[0], false, err);
-		if (r == 0)
-			r = stdin_attach(ex, ours);
+	for (int i = 0; i < 3; i++) {
+		int r;
+
+		if (mode[i] != EXEC_STDIO_PIPE)
+			continue;
+		r = make_pipe(&p->ours[i], &ex->child[i], i > 0, err);
+		/* They belong to user 0 of the sandbox, who may give them on: without that
+		 * `echo x > /dev/stderr` would be EACCES inside. */
+		if (r == 0 && ids->count > 1 && fchown(ex->child[i], ids->base, ids->base) < 0)
+			r = err_set(err, errno, "give a pipe to the sandbox");
+		if (r < 0)
+			return r;
 	}
-	for (size_t i = 0; r == 0 && i < EXEC_STREAM_COUNT; i++) {
-		if (mode[i] != EXEC_STDIO_PIPE) {
+	return 0;
+}
+
+/* Takes the descriptors, also on failure. */
+static int attach_pipes(struct exec *ex, struct pipes *p, struct err *err)
+{
+	int r = p->ours[0] >= 0 ? stdin_attach(ex, TAKE_FD(p->ours[0])) : 0;
+
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
+		if (p->ours[i + 1] < 0) {
 			stream_end(&ex->stream[i]);
 			continue;
 		}
-		r = make_pipe(&ours, &ex->child[i + 1], true, err);
-		if (r == 0)
-			r = stream_attach(&ex->stream[i], ours);
+		if (stream_attach(&ex->stream[i], TAKE_FD(p->ours[i + 1])) < 0)
+			r = -ENOSPC;
 	}
-	/* They belong to user 0 of the sandbox, who may give them on: without that
-	 * `echo x > /dev/stderr` would be EACCES inside. */
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(ex->child); i++)
-		if (ex->child[i] >= 0 && ids->count > 1 &&
-		    fchown(ex->child[i], ids->base, ids->base) < 0)
-			r = err_set(err, errno, "give a pipe to the sandbox");
-	return r;
+	return r < 0 ? err_set(err, -r, "watch its streams") : 0;
 }
 
-static int check_accepts(const struct sandbox *sb, struct err *err)
+int exec_check(const struct sandbox *sb, struct err *err)
 {
 	switch (sb->state) {
 	case SANDBOX_CREATING:
@@ -233,6 +269,8 @@ static int check_accepts(const struct sandbox *sb, struct err *err)
 		break;
 	case SANDBOX_FAILED:
 		return err_say(err, ESRCH, "'%s' has failed: %s", sb->id, sb->why.msg);
+	case SANDBOX_QUARANTINED:
+		return err_say(err, EPERM, "'%s' is quarantined: %s", sb->id, sb->why.msg);
 	case SANDBOX_STOPPED:
 	case SANDBOX_STATE_COUNT:
 		break;
@@ -240,42 +278,206 @@ static int check_accepts(const struct sandbox *sb, struct err *err)
 	return err_say(err, ESRCH, "'%s' does not run: echo start > %s/ctl", sb->id, sb->id);
 }
 
-int exec_create(struct sandbox *sb, struct exec_request *req, struct exec **ret, struct err *err)
+/* A node in the list, without a command. `name`: NULL, it counts. */
+static int make_node(struct sandbox *sb, const char *name, struct exec **ret, struct err *err)
 {
 	struct exec *ex;
-	int r = check_accepts(sb, err);
 
-	if (r < 0)
-		return r;
 	if (sb->next_exec_serial >= EXEC_SERIAL_END)
 		return err_say(err, ENOSPC, "'%s' has run as many commands as a sandbox can",
 			       sb->id);
+	if (sb->exec_count >= EXEC_NODES_MAX)
+		return err_say(err, EDQUOT, "'%s' has %d commands: rmdir some that are over",
+			       sb->id, EXEC_NODES_MAX);
 	ex = exec_new(sb);
 	if (!ex)
 		return err_set(err, ENOMEM, "make a command's node");
 	ex->serial = sb->next_exec_serial++;
-	ex->number = sb->next_exec_number++;
-	(void)snprintf(ex->name, sizeof(ex->name), "%u", ex->number);
+	if (!name)
+		ex->number = sb->next_exec_number++;
+	if (name)
+		(void)snprintf(ex->name, sizeof(ex->name), "%s", name);
+	else
+		(void)snprintf(ex->name, sizeof(ex->name), "%u", ex->number);
 	(void)clock_gettime(CLOCK_REALTIME, &ex->created_at);
-	ex->request = *req;
+	ex->unwritten = true;
 	exec_link(ex);
-	r = req->broken ? 0 : make_stdio(ex, err);
+	*ret = ex;
+	return 0;
+}
+
+/* Takes `req` on success; on failure the node is as it was. */
+static int start_node(struct exec *ex, struct exec_request *req, struct err *err)
+{
+	struct sandbox *sb = ex->sandbox;
+	struct exec_request before = ex->request;
+	struct pipes pipes = { .ours = { -1, -1, -1 } };
+	int r;
+
+	ex->request = *req;
+	r = req->broken ? 0 : make_pipes(ex, &pipes, err);
 	if (r == 0)
 		r = journal_commit(ex, err);
 	if (r < 0) {
-		ex->request = (struct exec_request){ 0 }; /* the caller's still */
-		sb->next_exec_number--;
-		exec_drop(ex);
-		return err_wrap(err, r, "run a command in '%s'", sb->id);
+		close_child_ends(ex);
+		for (size_t i = 0; i < ARRAY_SIZE(pipes.ours); i++)
+			close_auto(&pipes.ours[i]);
+		ex->request = before;
+		return r;
 	}
+	exec_request_done(&before);
 	*req = (struct exec_request){ 0 };
+	ex->unwritten = false;
+	sb->exec_live++;
+	ev_timer_cancel(&sb->idle);
+	if (ex->request.id) {
+		list_add_tail(&sb->ids_list, &ex->by_id);
+		sb->ids_count++;
+	}
 	exec_last_set(sb, ex->request.by, ex->serial);
-	*ret = ex;
 	if (ex->request.broken)
 		exec_fail(ex, 125, ex->request.broken);
+	else if (attach_pipes(ex, &pipes, &(struct err){ 0 }) < 0)
+		exec_fail(ex, 125, "its streams could not be watched");
 	else
 		run_exec(sb->run, ex);
 	return 0;
+}
+
+static int check_id(struct sandbox *sb, struct err *err)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	while (!list_empty(&sb->ids_list)) {
+		struct exec *oldest = list_first(&sb->ids_list, struct exec, by_id);
+
+		if (now.tv_sec - oldest->created_at.tv_sec < EXEC_ID_STAYS_S ||
+		    !exec_over(oldest) || oldest->refs > 1)
+			break;
+		journal_remove(oldest);
+		exec_drop(oldest);
+	}
+	if (sb->ids_count >= EXEC_IDS_MAX)
+		return err_say(err, EDQUOT, "'%s' has %d commands with an id: rmdir some", sb->id,
+			       EXEC_IDS_MAX);
+	return 0;
+}
+
+int exec_create(struct sandbox *sb, struct exec_request *req, struct exec **ret, struct err *err)
+{
+	struct exec *ex = req->id ? exec_find(sb, req->id) : NULL;
+	int r;
+
+	if (ex) {
+		*ret = ex;
+		return exec_write(ex, req, err);
+	}
+	r = exec_check(sb, err);
+	if (r == 0 && req->id)
+		r = check_id(sb, err);
+	if (r == 0)
+		r = make_node(sb, req->id, &ex, err);
+	if (r < 0)
+		return r;
+	r = start_node(ex, req, err);
+	if (r < 0) {
+		sb->next_exec_number -= ex->number != 0;
+		exec_drop(ex);
+		return err_wrap(err, r, "run a command in '%s'", sb->id);
+	}
+	*ret = ex;
+	return 0;
+}
+
+int exec_mkdir(struct sandbox *sb, const char *name, uid_t by, struct exec **ret, struct err *err)
+{
+	struct exec *ex;
+	int r = exec_check(sb, err);
+
+	if (r < 0)
+		return r;
+	if (name_fault(name))
+		return err_say(err, EINVAL, "name '%s': %s", name, name_fault(name));
+	if (name_is_number(name))
+		return err_say(err, EINVAL, "name '%s': numbers are given by the tree itself",
+			       name);
+	if (exec_find(sb, name))
+		return err_say(err, EEXIST, "there is a command '%s' already", name);
+	r = make_node(sb, name, &ex, err);
+	if (r < 0)
+		return r;
+	ex->request.by = by;
+	r = journal_commit(ex, err);
+	if (r < 0) {
+		exec_drop(ex);
+		return r;
+	}
+	*ret = ex;
+	return 0;
+}
+
+int exec_write(struct exec *ex, struct exec_request *req, struct err *err)
+{
+	struct sandbox *sb = ex->sandbox;
+	int r;
+
+	if (!ex->unwritten) {
+		if (!exec_request_equal(&ex->request, req))
+			return err_say(err, EEXIST, "'%s' has a different command already",
+				       ex->name);
+		exec_last_set(sb, req->by, ex->serial);
+		exec_request_done(req);
+		return 0;
+	}
+	r = exec_check(sb, err);
+	if (r == 0)
+		r = start_node(ex, req, err);
+	return r < 0 ? err_wrap(err, r, "run '%s' in '%s'", ex->name, sb->id) : 0;
+}
+
+int exec_set(struct exec *ex, const char *key, const char *value, struct err *err)
+{
+	int r;
+
+	if (!ex->unwritten)
+		return err_say(err, EBUSY, "set: the command of '%s' was written already",
+			       ex->name);
+	r = exec_request_set(&ex->request, key, value, err);
+	return r < 0 ? r : journal_commit(ex, err);
+}
+
+const struct exec_request *exec_defaults(const struct sandbox *sb)
+{
+	return &sb->spec.exec;
+}
+
+void exec_hold(struct exec *ex)
+{
+	ex->holds++;
+}
+
+void exec_unhold(struct exec *ex)
+{
+	if (--ex->holds == 0)
+		(void)exec_kill(ex, NULL);
+}
+
+void exec_restore_written(struct exec *ex)
+{
+	struct sandbox *sb = ex->sandbox;
+
+	ex->unwritten = false;
+	ex->state = EXEC_DONE;
+	if (ex->request.id) {
+		list_add_tail(&sb->ids_list, &ex->by_id);
+		sb->ids_count++;
+	} else {
+		sb->exec_finished++;
+	}
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		stream_restore(&ex->stream[i]);
+	exec_last_set(sb, ex->request.by, ex->serial);
 }
 
 int exec_restore(struct sandbox *sb, struct exec_record *rec, struct err *err)
@@ -292,14 +494,13 @@ int exec_restore(struct sandbox *sb, struct exec_record *rec, struct err *err)
 	ex->result = rec->result;
 	rec->request = (struct exec_request){ 0 };
 	rec->result = (struct exec_result){ 0 };
-	ex->state = EXEC_DONE;
-	sb->exec_finished++;
+	ex->unwritten = rec->unwritten;
+	ex->state = rec->unwritten ? EXEC_PENDING : EXEC_DONE;
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		ex->stream[i].changed_at = ex->created_at;
 	exec_link(ex);
-	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
-		stream_restore(&ex->stream[i]);
-	exec_last_set(sb, ex->request.by, ex->serial);
+	if (!ex->unwritten)
+		exec_restore_written(ex);
 	return 0;
 }
 
@@ -308,10 +509,9 @@ void exec_remove(struct exec *ex)
 	if (ex->removed)
 		return;
 	exec_ref(ex);
-	if (ex->state != EXEC_DONE)
-		(void)exec_kill(ex, NULL);
+	(void)exec_kill(ex, NULL);
 	journal_remove(ex);
-	if (ex->state != EXEC_DONE) {
+	if (ex->state != EXEC_DONE && !ex->unwritten) {
 		/* Whoever waits is told now: nobody can find the node when it ends. */
 		struct exec_result res = { .reason = EXEC_KILLED,
 					   .exit_code = -1,
@@ -333,10 +533,27 @@ int exec_signal(struct exec *ex, int sig, struct err *err)
 
 	if (sig < 1 || sig > SIGRTMAX)
 		return err_say(err, EINVAL, "there is no signal %d", sig);
-	if (ex->state == EXEC_DONE || !run)
+	if (ex->state == EXEC_DONE || ex->unwritten || !run)
 		return 0;
 	run_signal(run, ex->serial, sig, true);
 	return 0;
+}
+
+/* Both ways: a command that was sent, and that the agent has not begun yet, is in no group, but
+ * the signal is behind it in the socket.  What it does between is met when it ends. */
+void exec_kill_all(struct exec *ex)
+{
+	if (ex->group)
+		cgroup_kill(ex->group);
+	run_signal(ex->sandbox->run, ex->serial, SIGKILL, true);
+}
+
+void exec_on_group_gone(struct cgroup *group)
+{
+	struct exec *ex = group->owner;
+
+	ex->group = NULL;
+	exec_trim(ex->sandbox); /* it may go now */
 }
 
 int exec_kill(struct exec *ex, struct err *err)
@@ -344,8 +561,7 @@ int exec_kill(struct exec *ex, struct err *err)
 	struct sandbox_run *run = ex->sandbox->run;
 
 	(void)err;
-	if (!run || (ex->state == EXEC_DONE && ex->stream[EXEC_STDOUT].ended &&
-		     ex->stream[EXEC_STDERR].ended))
+	if (!run || ex->unwritten || exec_over(ex))
 		return 0;
 	if (ex->state != EXEC_DONE)
 		ex->killed = true;
@@ -359,7 +575,6 @@ int exec_kill(struct exec *ex, struct err *err)
 		exec_finish(ex, &res);
 		return 0;
 	}
-	/* Also when the leader is over: what it left behind may still be in its group. */
-	run_signal(run, ex->serial, SIGKILL, true);
+	exec_kill_all(ex);
 	return 0;
 }

@@ -84,7 +84,8 @@ struct exec {
 	enum exec_state state;
 	struct exec_result result; /* valid when DONE */
 	struct timespec created_at;
-	pid_t pid; /* as seen inside; 0: not known */
+	pid_t pid;      /* as seen inside; 0: not known */
+	bool unwritten; /* made by exec_mkdir(), and no command yet: PENDING, without streams */
 	bool removed;
 	struct stream stream[EXEC_STREAM_COUNT];
 	struct list changed; /* watches: state */
@@ -96,18 +97,33 @@ struct exec {
 	struct list writable; /* watches: there is room, or EOF */
 
 	/* private to sandbox/ */
-	struct list unsent; /* sandbox_run.unsent, while PENDING */
-	int child[3];       /* the command's ends of its stdio, until they are sent; -1: none */
+	struct cgroup *group; /* while a process may be in it; NULL: there are none here */
+	struct list unsent;   /* sandbox_run.unsent, while PENDING */
+	int child[3];         /* the command's ends of its stdio, until they are sent; -1: none */
 	struct ev_timer deadline;
 	bool timed_out, killed; /* why we sent SIGKILL */
 	struct timespec started_at;
 	int64_t started_ns; /* ev_now() time */
 	uint32_t number;    /* its name, of a node that counts; 0: named */
+	struct list by_id;  /* sandbox.ids_list, of a request with an id */
+	unsigned holds;     /* open `hold` handles */
 };
 
 /* Makes the node and sends it to the sandbox. Takes `req` on success. ESRCH: the sandbox does not
  * run; EAGAIN-like limits have their own errno. A command that cannot start is no failure here. */
 int exec_create(struct sandbox *, struct exec_request *req, struct exec **ret, struct err *);
+/* A node with a name and no command: EEXIST, EINVAL, ESRCH, EDQUOT. */
+int exec_mkdir(struct sandbox *, const char *name, uid_t by, struct exec **ret, struct err *);
+/* The command of a named node. Written again with an equal request: 0, and nothing runs. A different
+ * one is EEXIST. Takes `req` on success. */
+int exec_write(struct exec *, struct exec_request *req, struct err *);
+/* `set` of an unwritten node; EBUSY when its command was written. */
+int exec_set(struct exec *, const char *key, const char *value, struct err *);
+/* What a request in this sandbox begins with, see exec_request_parse(). */
+const struct exec_request *exec_defaults(const struct sandbox *);
+/* When the last handle that holds it closes it is killed. */
+void exec_hold(struct exec *);
+void exec_unhold(struct exec *);
 /* Unlinks the node, kills what runs. */
 void exec_remove(struct exec *);
 

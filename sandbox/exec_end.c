@@ -21,25 +21,20 @@ void exec_on_started(struct exec *ex, pid_t pid)
 {
 	ex->pid = pid;
 	ex->state = EXEC_RUNNING;
+	event_emit(ex->sandbox, EVENT_EXEC_STARTED, ex);
 	watch_fire_all(&ex->changed);
-}
-
-static bool may_go(const struct exec *ex)
-{
-	return ex->state == EXEC_DONE && ex->refs == 1 && ex->stream[EXEC_STDOUT].ended &&
-	       ex->stream[EXEC_STDERR].ended;
 }
 
 /* The oldest finished nodes go when there are too many; one that is open, or whose children
  * live, is passed over. */
-static void trim(struct sandbox *sb)
+void exec_trim(struct sandbox *sb)
 {
 	struct exec *ex, *next;
 
 	list_for_each_safe (ex, next, &sb->execs, link) {
-		if (sb->exec_finished <= EXEC_KEEP)
+		if (sb->exec_finished <= sb->keep)
 			return;
-		if (may_go(ex)) {
+		if (exec_over(ex) && !ex->request.id && ex->refs == 1) {
 			journal_remove(ex);
 			exec_drop(ex);
 		}
@@ -66,12 +61,21 @@ void exec_finish(struct exec *ex, struct exec_result *res)
 	res->pid = ex->pid;
 	ex->result = *res;
 	ex->state = EXEC_DONE;
-	sb->exec_finished++;
+	sb->exec_live--;
+	sb->exec_finished += !ex->request.id;
+	if (ex->group) {
+		/* A kill that came while it was starting has not met what it started. */
+		if (ex->killed || ex->timed_out)
+			cgroup_kill(ex->group);
+		cgroup_retire(ex->group);
+	}
 	journal_finish(ex);
 	exec_ref(ex);
 	watch_fire_all(&ex->changed);
+	event_emit(sb, EVENT_EXEC_FINISHED, ex);
 	exec_unref(ex);
-	trim(sb);
+	exec_trim(sb);
+	sandbox_idle(sb);
 }
 
 void exec_fail(struct exec *ex, int code, const char *error)
@@ -113,6 +117,9 @@ static void say_failure(const struct exec *ex, enum agent_stage stage, int error
 		return;
 	case AGENT_STAGE_SCRIPT:
 		err_set(err, error, "put the script into the sandbox");
+		return;
+	case AGENT_STAGE_GROUP:
+		err_set(err, error, "put it into its control group");
 		return;
 	case AGENT_STAGE_FORK:
 		err_set(err, error, "make a process for it");

@@ -32,7 +32,7 @@ struct message {
 	struct agent_exec head;
 	int fd[AGENT_EXEC_FDS_MAX];
 	size_t fds;
-	int args, script; /* owned memfds, -1: none */
+	int args, script, group; /* owned, -1: none */
 };
 
 static bool has_key(const char *const *env, size_t n, const char *pair)
@@ -120,7 +120,26 @@ static void add_fd(struct message *m, int fd, uint32_t flag)
 	m->head.flags |= flag;
 }
 
-static int compose(struct message *m, const struct exec *ex, struct err *err)
+/* A group of its own; made anew when sending is tried again. */
+static int make_group(struct message *m, struct exec *ex, struct err *err)
+{
+	struct cgroups *set = &ex->sandbox->engine->groups;
+
+	if (set->kind == CGROUP_NONE)
+		return 0;
+	if (ex->group)
+		cgroup_abandon(TAKE_PTR(ex->group));
+	ex->group = cgroup_make(set, ex->sandbox->run->number, ex->serial, ex->sandbox->ids,
+				&m->group, err);
+	if (!ex->group)
+		return err->code ? -err->code : -EIO;
+	ex->group->owner = ex;
+	ex->group->gone = exec_on_group_gone;
+	m->head.flags |= set->kind == CGROUP_V2 ? AGENT_HAS_GROUP : AGENT_HAS_TASKS;
+	return 0;
+}
+
+static int compose(struct message *m, struct exec *ex, struct err *err)
 {
 	const struct exec_request *req = &ex->request;
 	const struct spec *spec = &ex->sandbox->spec;
@@ -137,11 +156,15 @@ static int compose(struct message *m, const struct exec *ex, struct err *err)
 	m->args = agent_args_pack(&m->cmd, &m->head.args_len, err);
 	if (m->args < 0)
 		return m->args;
+	r = make_group(m, ex, err);
+	if (r < 0)
+		return r;
 	add_fd(m, m->args, 0);
 	add_fd(m, ex->child[0], AGENT_HAS_STDIN);
 	add_fd(m, ex->child[1], AGENT_HAS_STDOUT);
 	add_fd(m, ex->child[2], AGENT_HAS_STDERR);
 	add_fd(m, m->script, 0);
+	add_fd(m, m->group, 0);
 	m->head.op = AGENT_OP_EXEC;
 	m->head.id = ex->serial;
 	return 0;
@@ -179,7 +202,7 @@ static void on_deadline(struct ev_timer *timer)
 	if (ex->state == EXEC_DONE || !ex->sandbox->run)
 		return;
 	ex->timed_out = true;
-	run_signal(ex->sandbox->run, ex->serial, SIGKILL, true);
+	exec_kill_all(ex);
 }
 
 void exec_start_init(struct exec *ex)
@@ -200,7 +223,7 @@ static void begin_clock(struct exec *ex)
 
 int exec_send(struct exec *ex, int control)
 {
-	struct message m = { .args = -1, .script = -1 };
+	struct message m = { .args = -1, .script = -1, .group = -1 };
 	struct err err = { 0 };
 	int r;
 
@@ -214,6 +237,7 @@ int exec_send(struct exec *ex, int control)
 	free(m.env);
 	close_auto(&m.args);
 	close_auto(&m.script);
+	close_auto(&m.group);
 	if (r < 0 && r != -EAGAIN)
 		exec_fail(ex, 125, err.msg);
 	return r;

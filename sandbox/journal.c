@@ -3,6 +3,7 @@
  * Lines of JSON, appended with one write(2) each:
  *
  *	{"n":5,"name":"5","num":5,"by":0,"unique":1234,"at":"…","req":{…}}	accepted
+ *	{"n":5,"name":"build","num":0,…,"set":{…}}	made by mkdir, and after each `set`
  *	{"n":5,"code":0,"res":{…}}						over
  *	{"n":5,"rm":true}							removed
  *	{"next":6,"num":6}			what a rewrite keeps of nodes that are gone
@@ -47,8 +48,16 @@ static int print_commit(const struct exec *ex, struct buf *out)
 	rfc3339(at, &ex->created_at);
 	r = buf_printf(out,
 		       "{\"n\":%u,\"name\":\"%s\",\"num\":%u,\"by\":%u,\"unique\":%" PRIu64
-		       ",\"at\":\"%s\",\"req\":",
+		       ",\"at\":\"%s\"",
 		       ex->serial, ex->name, ex->number, ex->request.by, ex->request.unique, at);
+	if (r == 0 && !ex->request.argv && !ex->request.script) {
+		r = buf_printf(out, ",\"set\":{\"cmd\":\"\"");
+		if (r == 0)
+			r = exec_request_print_keys(&ex->request, out);
+		return r < 0 ? r : buf_printf(out, "}}\n");
+	}
+	if (r == 0)
+		r = buf_printf(out, ",\"req\":");
 	if (r == 0)
 		r = exec_request_print(&ex->request, out);
 	return r < 0 ? r : buf_printf(out, "}\n");
@@ -159,19 +168,46 @@ static double number(const cJSON *doc, const char *key)
 	return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
+/* What was written, or what was set so far. Never fails but for memory: a request of another version
+ * leaves a node that says so. */
+static int load_request(struct exec_record *rec, const cJSON *doc)
+{
+	const cJSON *set = cJSON_GetObjectItemCaseSensitive(doc, "set");
+	const cJSON *req = set ? set : cJSON_GetObjectItemCaseSensitive(doc, "req");
+	int r = exec_request_take(&rec->request, NULL, req, NULL);
+
+	if (r < 0)
+		r = exec_request_broken(&rec->request, "", 0, "its request cannot be read back");
+	rec->unwritten = set != NULL;
+	if (r == 0 && set)
+		free(TAKE_PTR(rec->request.script));
+	return r;
+}
+
+/* The node was there, without a command. */
+static void load_written(struct exec *ex, struct exec_record *rec)
+{
+	exec_request_done(&ex->request);
+	ex->request = rec->request;
+	rec->request = (struct exec_request){ 0 };
+	if (rec->unwritten)
+		return;
+	ex->result = rec->result;
+	exec_restore_written(ex);
+}
+
 static int load_commit(struct loader *l, const cJSON *doc, uint32_t serial)
 {
 	const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "name"));
 	const char *at = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "at"));
 	struct exec_record rec = { .serial = serial, .number = (uint32_t)number(doc, "num") };
 	struct sandbox *sb = l->sandbox;
+	struct exec *ex = exec_find_serial(sb, serial);
 	int r;
 
-	if (!name || name_fault(name) || exec_find_serial(sb, serial) || exec_find(sb, name))
+	if (!name || name_fault(name) || (ex ? !ex->unwritten : exec_find(sb, name) != NULL))
 		return 0;
-	r = exec_request_take(&rec.request, cJSON_GetObjectItemCaseSensitive(doc, "req"), NULL);
-	if (r < 0) /* of another version, or a broken one: the node is there all the same */
-		r = exec_request_broken(&rec.request, "", 0, "its request cannot be read back");
+	r = load_request(&rec, doc);
 	if (r < 0)
 		return r;
 	rec.request.by = (uid_t)number(doc, "by");
@@ -182,7 +218,10 @@ static int load_commit(struct loader *l, const cJSON *doc, uint32_t serial)
 	rec.result = (struct exec_result){
 		.reason = EXEC_LOST, .exit_code = -1, .code = 125, .started_at = rec.created_at
 	};
-	r = exec_restore(sb, &rec, l->err);
+	if (ex)
+		load_written(ex, &rec);
+	else
+		r = exec_restore(sb, &rec, l->err);
 	exec_request_done(&rec.request);
 	if (serial >= sb->next_exec_serial)
 		sb->next_exec_serial = serial + 1;
@@ -232,7 +271,7 @@ static void finish_lost(struct loader *l)
 	list_for_each (ex, &l->sandbox->execs, link) {
 		struct exec_result *res = &ex->result;
 
-		if (res->reason != EXEC_LOST || res->error)
+		if (ex->unwritten || res->reason != EXEC_LOST || res->error)
 			continue;
 		l->stale = true;
 		res->error = strdup("hutchd ended while it ran");

@@ -32,18 +32,16 @@ static int print(const struct sandbox *sb, struct buf *out)
 	int r;
 
 	rfc3339(created, &sb->created);
-	r = buf_printf(out,
-		       "{\"id\":\"%s\",\"uid\":%u,\"gid\":%u,\"mode\":%u,\"created\":\"%s\","
-		       "\"ids\":{\"base\":%u,\"count\":%u},\"spec\":{\"name\":\"%s\"",
-		       sb->id, sb->uid, sb->gid, sb->mode, created, sb->ids->base, sb->ids->count,
-		       sb->id);
+	r = buf_printf(
+		out,
+		"{\"id\":\"%s\",\"uid\":%u,\"gid\":%u,\"mode\":%u,\"created\":\"%s\","
+		"\"keep\":%u,\"held\":%s,\"quarantined\":%s,\"ids\":{\"base\":%u,\"count\":%u},"
+		"\"spec\":",
+		sb->id, sb->uid, sb->gid, sb->mode, created, sb->keep, sb->held ? "true" : "false",
+		sb->state == SANDBOX_QUARANTINED ? "true" : "false", sb->ids->base, sb->ids->count);
 	if (r == 0)
-		r = request_print_env(out, &sb->spec.env);
-	if (r == 0 && sb->spec.cwd)
-		r = request_print_string(out, "cwd", sb->spec.cwd);
-	if (r == 0 && sb->spec.user)
-		r = request_print_string(out, "user", sb->spec.user);
-	return r < 0 ? r : buf_printf(out, "}}\n");
+		r = spec_print(&sb->spec, out);
+	return r < 0 ? r : buf_printf(out, "}\n");
 }
 
 int record_write(const struct sandbox *sb, struct err *err)
@@ -83,6 +81,11 @@ static int fill(struct sandbox *sb, const cJSON *doc, struct err *err)
 	sb->uid = number(doc, "uid");
 	sb->gid = number(doc, "gid");
 	sb->mode = number(doc, "mode") & 0777;
+	if (cJSON_HasObjectItem(doc, "keep"))
+		sb->keep = number(doc, "keep");
+	sb->held = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "held"));
+	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "quarantined")))
+		sb->state = SANDBOX_QUARANTINED;
 	sb->ids->base = number(ids, "base");
 	sb->ids->count = number(ids, "count");
 	if (created)

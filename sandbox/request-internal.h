@@ -5,7 +5,10 @@
 
 /* What spec_parse() and exec_request_parse() do behind the parser. */
 int spec_take(struct spec *ret, const cJSON *doc, struct err *);
-int exec_request_take(struct exec_request *ret, const cJSON *doc, struct err *);
+int exec_request_take(struct exec_request *ret, const struct exec_request *base, const cJSON *doc,
+		      struct err *);
+/* Keys only, into a request that is there: for `set` and for a spec's `exec`. */
+int exec_request_take_defaults(struct exec_request *, const cJSON *doc, struct err *);
 
 /* Each replaces *ret by a copy of the value; "must be …" with -EINVAL otherwise. */
 int request_take_env(struct env *ret, const cJSON *value, struct err *);
@@ -14,5 +17,7 @@ int request_take_user(char **ret, const cJSON *value, struct err *);
 
 /* Appends ,"key":"value" (or null, where value is NULL). */
 int request_print_string(struct buf *, const char *key, const char *value);
-/* Appends ,"env":{…} */
-int request_print_env(struct buf *, const struct env *);
+/* Appends ,"key":{…} */
+int request_print_env(struct buf *, const char *key, const struct env *);
+/* Appends the keys that differ from the defaults, each with a comma in front; not the command. */
+int exec_request_print_keys(const struct exec_request *, struct buf *);

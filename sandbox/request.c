@@ -78,6 +78,23 @@ static int take_timeout(void *obj, const cJSON *value, struct err *err)
 	return json_get_number(value, &((struct exec_request *)obj)->timeout_s, err);
 }
 
+static int take_id(void *obj, const cJSON *value, struct err *err)
+{
+	struct exec_request *req = obj;
+	const char *text;
+	int r = json_get_string(value, &text, err);
+
+	if (r < 0)
+		return r;
+	if (name_fault(text))
+		return err_say(err, EINVAL, "%s", name_fault(text));
+	if (name_is_number(text))
+		return err_say(err, EINVAL, "is a number: those are given by the tree itself");
+	free(req->id);
+	req->id = strdup(text);
+	return req->id ? 0 : err_set(err, ENOMEM, "copy");
+}
+
 static const char *const stdio_name[] = {
 	[EXEC_STDIO_PIPE] = "pipe",
 	[EXEC_STDIO_NULL] = "null",
@@ -127,51 +144,85 @@ const struct json_key exec_request_keys[] = {
 	{ "stdin", take_stdin, "\"pipe\", the default, or \"null\": at its end from the start" },
 	{ "stdout", take_stdout, "\"pipe\", the default, or \"null\"" },
 	{ "stderr", take_stderr, "\"pipe\", the default, \"merge\" (into stdout) or \"null\"" },
+	{ "id", take_id, "the node's name; the same request with the same id runs once" },
 };
 const size_t exec_request_keys_n = ARRAY_SIZE(exec_request_keys);
 
-int exec_request_take(struct exec_request *ret, const cJSON *doc, struct err *err)
+int exec_request_take_defaults(struct exec_request *req, const cJSON *doc, struct err *err)
 {
-	struct exec_request req = { 0 };
+	return json_take_keys(doc, "request", exec_request_keys, exec_request_keys_n, req, err);
+}
+
+/* What a request begins with. */
+static int begin(struct exec_request *req, const struct exec_request *base)
+{
+	*req = (struct exec_request){ 0 };
+	if (!base)
+		return 0;
+	req->timeout_s = base->timeout_s;
+	req->stdin_mode = base->stdin_mode;
+	req->stdout_mode = base->stdout_mode;
+	req->stderr_mode = base->stderr_mode;
+	if ((base->cwd && !(req->cwd = strdup(base->cwd))) ||
+	    (base->user && !(req->user = strdup(base->user))))
+		return -ENOMEM;
+	return env_copy(&req->env, &base->env);
+}
+
+/* Gives it away, or frees it and says why not. */
+static int end(struct exec_request *ret, struct exec_request *req, int r)
+{
+	if (r < 0)
+		exec_request_done(req);
+	else
+		*ret = *req;
+	return r;
+}
+
+static int take(struct exec_request *req, const cJSON *doc, struct err *err)
+{
 	int r;
 
 	if (cJSON_IsArray(doc)) {
-		r = take_argv(&req, doc, err);
-		if (r < 0)
-			err_wrap(err, r, "the argv");
-	} else {
-		r = json_take_keys(doc, "request", exec_request_keys, exec_request_keys_n, &req,
-				   err);
-		if (r == 0 && !req.argv && !req.script)
-			r = err_say(err, EINVAL, "request: 'cmd' is missing");
+		r = take_argv(req, doc, err);
+		return r < 0 ? err_wrap(err, r, "the argv") : 0;
 	}
-	if (r < 0) {
-		exec_request_done(&req);
-		return r;
-	}
-	*ret = req;
-	return 0;
+	r = exec_request_take_defaults(req, doc, err);
+	if (r == 0 && !req->argv && !req->script)
+		r = err_say(err, EINVAL, "request: 'cmd' is missing");
+	return r;
 }
 
-int exec_request_parse(struct exec_request *ret, const char *bytes, size_t len, struct err *err)
+int exec_request_take(struct exec_request *ret, const struct exec_request *base, const cJSON *doc,
+		      struct err *err)
+{
+	struct exec_request req;
+	int r = begin(&req, base);
+
+	return end(ret, &req, r < 0 ? err_set(err, -r, "copy the defaults") : take(&req, doc, err));
+}
+
+int exec_request_parse(struct exec_request *ret, const struct exec_request *base, const char *bytes,
+		       size_t len, struct err *err)
 {
 	struct err why = { 0 };
 	AUTO(cJSON_Delete) cJSON *doc = json_parse(bytes, len, REQUEST_MAX, &why);
 
-	return doc ? exec_request_take(ret, doc, err) : err_say(err, why.code, "%s", why.msg);
+	return doc ? exec_request_take(ret, base, doc, err) : err_say(err, why.code, "%s", why.msg);
 }
 
-int exec_request_script(struct exec_request *ret, const char *bytes, size_t len, struct err *err)
+int exec_request_script(struct exec_request *ret, const struct exec_request *base,
+			const char *bytes, size_t len, struct err *err)
 {
-	struct exec_request req = { 0 };
+	struct exec_request req;
 	int r;
 
 	if (len > 0 && memchr(bytes, '\0', len))
 		return err_say(err, EINVAL, "a script cannot hold a NUL byte");
-	r = set_script(&req, bytes, len, err);
-	if (r == 0)
-		*ret = req;
-	return r;
+	r = begin(&req, base);
+	return end(ret, &req,
+		   r < 0 ? err_set(err, -r, "copy the defaults")
+			 : set_script(&req, bytes, len, err));
 }
 
 int exec_request_broken(struct exec_request *ret, const char *bytes, size_t len, const char *why)
@@ -194,6 +245,7 @@ void exec_request_done(struct exec_request *req)
 	free(req->script);
 	free(req->cwd);
 	free(req->user);
+	free(req->id);
 	free(req->broken);
 	env_done(&req->env);
 	*req = (struct exec_request){ 0 };
@@ -221,12 +273,10 @@ static int print_stdio(struct buf *out, const char *key, enum exec_stdio mode)
 				       : buf_printf(out, ",\"%s\":\"%s\"", key, stdio_name[mode]);
 }
 
-int exec_request_print(const struct exec_request *req, struct buf *out)
+int exec_request_print_keys(const struct exec_request *req, struct buf *out)
 {
-	int r = print_cmd(req, out);
+	int r = req->env.n ? request_print_env(out, "env", &req->env) : 0;
 
-	if (r == 0 && req->env.n)
-		r = request_print_env(out, &req->env);
 	if (r == 0 && req->cwd)
 		r = request_print_string(out, "cwd", req->cwd);
 	if (r == 0 && req->timeout_s > 0)
@@ -239,5 +289,55 @@ int exec_request_print(const struct exec_request *req, struct buf *out)
 		r = print_stdio(out, "stdout", req->stdout_mode);
 	if (r == 0)
 		r = print_stdio(out, "stderr", req->stderr_mode);
+	if (r == 0 && req->id)
+		r = request_print_string(out, "id", req->id);
+	return r;
+}
+
+int exec_request_print(const struct exec_request *req, struct buf *out)
+{
+	int r = print_cmd(req, out);
+
+	if (r == 0)
+		r = exec_request_print_keys(req, out);
 	return r < 0 ? r : buf_printf(out, "}");
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_argv(const struct exec_request *a, const struct exec_request *b)
+{
+	if (a->argc != b->argc || !a->argv != !b->argv)
+		return false;
+	for (size_t i = 0; i < a->argc; i++)
+		if (strcmp(a->argv[i], b->argv[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool same_env(const struct env *a, const struct env *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		auto_free char *key = strndup(a->v[i], strcspn(a->v[i], "="));
+
+		if (!key || !same_text(env_get(a, key), env_get(b, key)))
+			return false;
+	}
+	return true;
+}
+
+bool exec_request_equal(const struct exec_request *a, const struct exec_request *b)
+{
+	double ta = a->timeout_s > 0 ? a->timeout_s : 0, tb = b->timeout_s > 0 ? b->timeout_s : 0;
+
+	return same_argv(a, b) && a->script_len == b->script_len &&
+	       same_text(a->script, b->script) && same_text(a->cwd, b->cwd) &&
+	       same_text(a->user, b->user) && same_text(a->broken, b->broken) && ta == tb &&
+	       a->stdin_mode == b->stdin_mode && a->stdout_mode == b->stdout_mode &&
+	       a->stderr_mode == b->stderr_mode && same_env(&a->env, &b->env);
 }

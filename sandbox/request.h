@@ -14,7 +14,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#define REQUEST_MAX     (1024 * 1024)    /* bytes of one request: E2BIG above */
+#define REQUEST_MAX     (1024 * 1024) /* bytes of one request: E2BIG above */
+#define SPEC_MOUNTS_MAX 64
 #define REQUEST_ARG_MAX (128 * 1024 - 1) /* bytes of one argument: the kernel's MAX_ARG_STRLEN */
 
 /* "KEY=VALUE" strings. */
@@ -29,19 +30,6 @@ const char *env_get(const struct env *, const char *key);
 int env_copy(struct env *to, const struct env *from);
 void env_done(struct env *);
 
-struct spec {
-	char id[NAME_MAX_LEN + 1]; /* "": one is made up */
-	struct env env;            /* over the defaults, under each command's own */
-	char *cwd;                 /* NULL: the user's home */
-	char *user;                /* NULL: 0 */
-};
-
-/* A blank text is the default spec; anything else must be a JSON object. */
-int spec_parse(struct spec *ret, const char *bytes, size_t len, struct err *);
-void spec_done(struct spec *);
-/* spec.json: every key, defaults filled in. */
-int spec_print(const struct spec *, struct buf *);
-
 enum exec_stdio { EXEC_STDIO_PIPE, EXEC_STDIO_NULL, EXEC_STDIO_MERGE /* stderr only */ };
 
 struct exec_request {
@@ -53,20 +41,56 @@ struct exec_request {
 	char *cwd, *user;
 	double timeout_s; /* <= 0: none */
 	enum exec_stdio stdin_mode, stdout_mode, stderr_mode;
+	char *id;        /* NULL: none; else the node's name, and what makes a start idempotent */
 	char *broken;    /* not NULL: the node is made and says `failed: <this>`; nothing runs */
 	uid_t by;        /* who asked: whose `last` moves */
 	uint64_t unique; /* of the transport's request that committed it; 0: unknown */
 };
 
-/* `bytes` is a whole JSON document, an object or an array. On failure ret is untouched. */
-int exec_request_parse(struct exec_request *ret, const char *bytes, size_t len, struct err *);
+/* `base` holds what keys have when the request does not set them: a sandbox's `exec`, or what
+ * `set` was told of a named node; env is laid over it. NULL: the defaults.
+ *
+ * `bytes` is a whole JSON document, an object or an array. On failure ret is untouched. */
+int exec_request_parse(struct exec_request *ret, const struct exec_request *base, const char *bytes,
+		       size_t len, struct err *);
 /* A text script. It must hold no NUL. */
-int exec_request_script(struct exec_request *ret, const char *bytes, size_t len, struct err *);
+int exec_request_script(struct exec_request *ret, const struct exec_request *base,
+			const char *bytes, size_t len, struct err *);
+/* `set KEY VALUE`: members are dotted (env.CC); `cmd` and `id` cannot be set. */
+int exec_request_set(struct exec_request *, const char *key, const char *value, struct err *);
+/* The same command in the same surroundings? Who asked does not count. */
+bool exec_request_equal(const struct exec_request *, const struct exec_request *);
 /* What never became a request: the node will say `failed: why`. */
 int exec_request_broken(struct exec_request *ret, const char *bytes, size_t len, const char *why);
 void exec_request_done(struct exec_request *);
 /* The `cmd` node: the request as one line of JSON. */
 int exec_request_print(const struct exec_request *, struct buf *);
+
+/* A directory of the host's that a sandbox sees. */
+struct spec_mount {
+	char *source, *target; /* absolute */
+	bool readonly;
+};
+
+struct spec {
+	char id[NAME_MAX_LEN + 1];       /* "": one is made up */
+	char hostname[NAME_MAX_LEN + 1]; /* "": the id */
+	struct env env;                  /* over the defaults, under each command's own */
+	char *cwd;                       /* NULL: the user's home */
+	char *user;                      /* NULL: 0 */
+	struct exec_request exec;        /* defaults of its commands; argv and script are NULL */
+	struct spec_mount *mounts;
+	size_t mounts_n;
+	struct env labels;
+	double ttl_s;          /* > 0: it is removed so long after it was made */
+	double idle_timeout_s; /* > 0: it is stopped when no command has run for so long */
+};
+
+/* A blank text is the default spec; anything else must be a JSON object. */
+int spec_parse(struct spec *ret, const char *bytes, size_t len, struct err *);
+void spec_done(struct spec *);
+/* spec.json: every key, defaults filled in. */
+int spec_print(const struct spec *, struct buf *);
 
 extern const struct json_key spec_keys[], exec_request_keys[];
 extern const size_t spec_keys_n, exec_request_keys_n;

@@ -106,9 +106,9 @@ int request_print_string(struct buf *out, const char *key, const char *value)
 	return value ? json_put_string(out, value, strlen(value)) : buf_printf(out, "null");
 }
 
-int request_print_env(struct buf *out, const struct env *env)
+int request_print_env(struct buf *out, const char *name, const struct env *env)
 {
-	int r = buf_printf(out, ",\"env\":{");
+	int r = buf_printf(out, ",\"%s\":{", name);
 
 	for (size_t i = 0; r == 0 && i < env->n; i++) {
 		size_t key_len = strcspn(env->v[i], "=");

@@ -9,6 +9,9 @@
 
 #include "agent/proto.h"
 #include "base/buf.h"
+#include "sandbox/blank.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/events.h"
 #include "sandbox/exec.h"
 #include "sandbox/idpool.h"
 #include "sandbox/launch.h"
@@ -16,7 +19,11 @@
 #include "sandbox/store.h"
 #include "sandbox/trash.h"
 
-#define EXEC_KEEP 1000 /* finished nodes of a sandbox; the oldest go first */
+#define EXEC_KEEP       1000 /* the default of `keep` */
+#define EXEC_KEEP_MAX   100000
+#define EXEC_NODES_MAX  200000 /* of one sandbox, in any state */
+#define EXEC_IDS_MAX    10000  /* nodes whose request carried an id */
+#define EXEC_ID_STAYS_S (72 * 3600)
 
 struct engine {
 	struct ev_loop *loop;
@@ -25,6 +32,12 @@ struct engine {
 	struct trash trash;
 	struct idpool ids;
 	struct image *image;
+	struct cgroups groups;
+	struct blanks blanks;
+	struct event_log events; /* all */
+	struct list event_logs;  /* struct event_log.link, of users */
+	uint64_t event_seq;
+	uint32_t next_run;
 	struct lo_request lo;
 	struct list sandboxes; /* struct sandbox.link, in the order of serials */
 	struct hmap by_name, by_serial;
@@ -40,9 +53,11 @@ struct sandbox_run {
 	struct sandbox *sandbox; /* holds a reference */
 	struct list link;        /* engine.runs */
 	pid_t pid;
+	uint32_t number; /* of its cgroup */
 	struct ev_source pidfd, control;
 	unsigned refs;      /* one per source that the loop may still have in its hands */
 	bool ready;         /* the agent has said so */
+	bool broke;         /* it said what no agent says */
 	bool ending;        /* SIGKILL was sent: asked for, or with a fault */
 	struct err fault;   /* why it ends, if that was not asked for; code 0: it was */
 	struct list outbox; /* struct run_signal_msg: the socket was full */
@@ -68,7 +83,17 @@ void sandbox_on_end(struct sandbox *, const struct sandbox_run *run);
 
 /* --- commands --- */
 
+/* Is it certain that no process of it is left? Without groups the streams must tell. */
+bool exec_over(const struct exec *);
+/* The oldest finished nodes go when there are too many. */
+void exec_trim(struct sandbox *);
+/* Begins the time after which an idle sandbox is stopped, if it has one and no command. */
+void sandbox_idle(struct sandbox *);
 void exec_start_init(struct exec *);
+/* SIGKILL to all that it started, as far as that can be reached. */
+void exec_kill_all(struct exec *);
+/* The last process of it has gone. */
+void exec_on_group_gone(struct cgroup *);
 /* -EAGAIN: the socket is full, nothing was sent. Any other failure has finished the command. */
 int exec_send(struct exec *, int control);
 void exec_on_started(struct exec *, pid_t pid);
@@ -84,12 +109,17 @@ void exec_finish(struct exec *, struct exec_result *res);
 /* A node as it is read back from the journal; finished. Takes req and res. */
 struct exec_record {
 	uint32_t serial, number; /* number 0: named */
+	bool unwritten;
 	char name[NAME_MAX_LEN + 1];
 	struct timespec created_at;
 	struct exec_request request;
 	struct exec_result result;
 };
 int exec_restore(struct sandbox *, struct exec_record *, struct err *);
+/* Of one that was restored unwritten, when its request is found. */
+void exec_restore_written(struct exec *);
+/* Could a command be taken now? */
+int exec_check(const struct sandbox *, struct err *);
 void exec_result_done(struct exec_result *);
 /* Unlinks and frees without a record in the journal: for a sandbox that goes. */
 void exec_drop(struct exec *);
@@ -138,6 +168,8 @@ struct last_entry {
 void exec_last_set(struct sandbox *, uid_t, uint32_t serial);
 
 /* sandbox.c: an object with nothing in it, not in the engine's set yet; engine.c adds it. */
+/* Of one that was made or brought back: it is removed when its time is over. */
+void sandbox_arm_ttl(struct sandbox *);
 struct sandbox *sandbox_new(struct engine *, uint32_t serial);
 void engine_add(struct engine *, struct sandbox *);
 void engine_remove(struct engine *, struct sandbox *);

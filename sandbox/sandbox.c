@@ -16,6 +16,18 @@
 #include "base/text.h"
 #include "sandbox/sandbox-internal.h"
 
+#define TIMER_MAX_S 1e9 /* thirty years are as good as never */
+
+static void on_ttl(struct ev_timer *timer)
+{
+	sandbox_remove(container_of(timer, struct sandbox, ttl));
+}
+
+static void on_idle(struct ev_timer *timer)
+{
+	(void)sandbox_stop(container_of(timer, struct sandbox, idle), NULL);
+}
+
 struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 {
 	struct sandbox *sb = calloc(1, sizeof(*sb));
@@ -36,6 +48,10 @@ struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 	sb->mode = 0700;
 	sb->journal->fd = -1;
 	sb->next_exec_serial = sb->next_exec_number = 1;
+	sb->keep = EXEC_KEEP;
+	ev_timer_init(&sb->ttl, on_ttl);
+	ev_timer_init(&sb->idle, on_idle);
+	list_init(&sb->ids_list);
 	list_init(&sb->link);
 	list_init(&sb->changed);
 	list_init(&sb->execs);
@@ -61,6 +77,9 @@ void sandbox_unref(struct sandbox *sb)
 	list_for_each_safe (last, next, &sb->last, link)
 		free(last);
 	journal_close(sb);
+	if (sb->events)
+		event_log_done(sb->events);
+	free(sb->events);
 	hmap_done(&sb->execs_by_name);
 	hmap_done(&sb->execs_by_serial);
 	spec_done(&sb->spec);
@@ -71,9 +90,40 @@ void sandbox_unref(struct sandbox *sb)
 
 static void set_state(struct sandbox *sb, enum sandbox_state state)
 {
+	static const enum event_kind event[] = {
+		[SANDBOX_CREATING] = EVENT_KIND_COUNT,     [SANDBOX_RUNNING] = EVENT_STARTED,
+		[SANDBOX_STOPPED] = EVENT_STOPPED,         [SANDBOX_FAILED] = EVENT_FAILED,
+		[SANDBOX_QUARANTINED] = EVENT_QUARANTINED,
+	};
+
 	sb->state = state;
 	(void)clock_gettime(CLOCK_REALTIME, &sb->changed_at);
+	if (event[state] != EVENT_KIND_COUNT && !sb->removed)
+		event_emit(sb, event[state], NULL);
 	watch_fire_all(&sb->changed);
+}
+
+void sandbox_arm_ttl(struct sandbox *sb)
+{
+	struct timespec now;
+	double left;
+
+	if (sb->spec.ttl_s <= 0)
+		return;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	left = sb->spec.ttl_s - (double)(now.tv_sec - sb->created.tv_sec) -
+	       (double)(now.tv_nsec - sb->created.tv_nsec) / 1e9;
+	if (left < TIMER_MAX_S)
+		ev_timer_set(sb->engine->loop, &sb->ttl,
+			     ev_now() + (left > 0 ? (int64_t)(left * 1e9) : 0));
+}
+
+void sandbox_idle(struct sandbox *sb)
+{
+	if (sb->state == SANDBOX_RUNNING && sb->exec_live == 0 && sb->spec.idle_timeout_s > 0 &&
+	    sb->spec.idle_timeout_s < TIMER_MAX_S)
+		ev_timer_set(sb->engine->loop, &sb->idle,
+			     ev_now() + (int64_t)(sb->spec.idle_timeout_s * 1e9));
 }
 
 /* The directory goes away whole, so that a half-removed sandbox is never brought back. */
@@ -82,6 +132,8 @@ static void discard(struct sandbox *sb)
 	struct engine *eng = sb->engine;
 
 	(void)store_discard(&eng->store, sb->serial, NULL);
+	if (sb->removed)
+		event_emit(sb, EVENT_REMOVED, NULL);
 	if (sb->ids->count)
 		idpool_free(&eng->ids, sb->ids);
 	sb->ids->count = 0;
@@ -90,20 +142,10 @@ static void discard(struct sandbox *sb)
 
 /* --- making one --- */
 
-static int fill(struct sandbox *sb, struct spec *spec, struct err *err)
+static int fill(struct sandbox *sb, int dir, struct spec *spec, struct err *err)
 {
-	struct engine *eng = sb->engine;
-	auto_close int dir = -1;
-	int r = idpool_take(&eng->ids, sb->ids, err);
+	int r = layer_set_hostname(dir, "layer", *spec->hostname ? spec->hostname : sb->id, err);
 
-	if (r < 0)
-		return r;
-	dir = store_sandbox_dir(&eng->store, sb->serial, true, err);
-	if (dir < 0)
-		return dir;
-	if (mkdirat(dir, "spool", 0700) < 0)
-		return err_set(err, errno, "make the directory for its streams");
-	r = layer_make(eng->image, dir, "layer", sb->id, sb->ids, err);
 	if (r < 0)
 		return r;
 	sb->spec = *spec; /* ours only if all goes well: see sandbox_create() */
@@ -131,26 +173,29 @@ static void choose_id(struct sandbox *sb, struct spec *spec)
 int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 		   struct sandbox **ret, struct err *err)
 {
+	auto_close int dir = -1;
 	struct sandbox *sb;
-	uint32_t serial;
 	int r;
 
 	if (*spec->id && name_fault(spec->id))
 		return err_say(err, EINVAL, "name '%s': %s", spec->id, name_fault(spec->id));
 	if (sandbox_find(eng, spec->id))
 		return err_say(err, EEXIST, "there is a sandbox '%s' already", spec->id);
-	r = store_new_serial(&eng->store, &serial, err);
-	if (r < 0)
-		return r;
-	sb = sandbox_new(eng, serial);
+	sb = sandbox_new(eng, 0);
 	if (!sb)
 		return err_set(err, ENOMEM, "make a sandbox");
+	dir = blank_take(&eng->blanks, &sb->serial, sb->ids, err);
+	if (dir < 0) {
+		r = dir;
+		sandbox_unref(sb);
+		return r;
+	}
 	sb->uid = uid;
 	sb->gid = gid;
 	(void)clock_gettime(CLOCK_REALTIME, &sb->created);
 	sb->changed_at = sb->execs_changed_at = sb->created;
 	choose_id(sb, spec);
-	r = fill(sb, spec, err);
+	r = fill(sb, dir, spec, err);
 	if (r < 0) {
 		sb->spec = (struct spec){ 0 };
 		err_wrap(err, r, "make '%s'", sb->id);
@@ -160,6 +205,8 @@ int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 	}
 	*spec = (struct spec){ 0 };
 	engine_add(eng, sb);
+	sandbox_arm_ttl(sb);
+	event_emit(sb, EVENT_CREATED, NULL);
 	*ret = sb;
 	return 0;
 }
@@ -173,6 +220,8 @@ void sandbox_remove(struct sandbox *sb)
 	if (sb->removed)
 		return;
 	sb->removed = true;
+	ev_timer_cancel(&sb->ttl);
+	ev_timer_cancel(&sb->idle);
 	engine_remove(sb->engine, sb);
 	/* Commands that run are over when process 1 is; whoever waits for them learns it then. */
 	list_for_each (ex, &sb->execs, link)
@@ -199,6 +248,7 @@ bool sandbox_gone(const struct sandbox *sb)
 void sandbox_on_ready(struct sandbox *sb)
 {
 	set_state(sb, SANDBOX_RUNNING);
+	sandbox_idle(sb);
 	/* A command of the list may be finished by sending it, and drop others: run.c copes. */
 	run_flush(sb->run);
 }
@@ -209,7 +259,7 @@ void sandbox_on_end(struct sandbox *sb, const struct sandbox_run *run)
 	struct exec *ex, *next;
 
 	list_for_each_safe (ex, next, &sb->execs, link)
-		if (ex->state != EXEC_DONE)
+		if (ex->state != EXEC_DONE && !ex->unwritten)
 			exec_on_run_end(ex, &run->fault);
 	if (sb->removed) {
 		while (!list_empty(&sb->execs))
@@ -221,7 +271,13 @@ void sandbox_on_end(struct sandbox *sb, const struct sandbox_run *run)
 	}
 	if (run->fault.code)
 		sb->why = run->fault;
-	set_state(sb, run->fault.code ? SANDBOX_FAILED : SANDBOX_STOPPED);
+	set_state(sb, run->broke        ? SANDBOX_QUARANTINED
+		      : run->fault.code ? SANDBOX_FAILED
+					: SANDBOX_STOPPED);
+	if (run->broke) {
+		(void)record_write(sb, NULL);
+		return;
+	}
 	if (sb->start_wanted && !sb->engine->closing && sandbox_start(sb, &sb->why) < 0)
 		set_state(sb, SANDBOX_FAILED);
 }
@@ -246,6 +302,8 @@ int sandbox_start(struct sandbox *sb, struct err *err)
 {
 	int r;
 
+	if (sb->state == SANDBOX_QUARANTINED)
+		return err_say(err, EPERM, "'%s' is quarantined: %s", sb->id, sb->why.msg);
 	if (sb->run) { /* one that is ending must be reaped first: its layer is in use */
 		sb->start_wanted = sb->run->ending;
 		return 0;
@@ -272,6 +330,42 @@ int sandbox_kill(struct sandbox *sb, struct err *err)
 			return r;
 	}
 	return 0;
+}
+
+int sandbox_set_keep(struct sandbox *sb, unsigned keep, struct err *err)
+{
+	unsigned old = sb->keep;
+	int r;
+
+	if (keep > EXEC_KEEP_MAX)
+		return err_say(err, EINVAL, "keep: at most %d", EXEC_KEEP_MAX);
+	sb->keep = keep;
+	r = record_write(sb, err);
+	if (r < 0) {
+		sb->keep = old;
+		return r;
+	}
+	exec_trim(sb);
+	return 0;
+}
+
+int sandbox_hold(struct sandbox *sb, struct err *err)
+{
+	int r = 0;
+
+	if (!sb->held) { /* before it is acknowledged: a restart must know */
+		sb->held = true;
+		r = record_write(sb, err);
+		sb->held = r == 0;
+	}
+	sb->holds += r == 0;
+	return r;
+}
+
+void sandbox_unhold(struct sandbox *sb)
+{
+	if (--sb->holds == 0)
+		sandbox_remove(sb);
 }
 
 bool sandbox_busy(const struct sandbox *sb)
@@ -317,10 +411,9 @@ int sandbox_chmod(struct sandbox *sb, mode_t mode, struct err *err)
 int sandbox_state_print(const struct sandbox *sb, struct buf *out)
 {
 	static const char *const name[] = {
-		[SANDBOX_CREATING] = "creating",
-		[SANDBOX_RUNNING] = "running",
-		[SANDBOX_STOPPED] = "stopped",
-		[SANDBOX_FAILED] = "failed: ",
+		[SANDBOX_CREATING] = "creating",       [SANDBOX_RUNNING] = "running",
+		[SANDBOX_STOPPED] = "stopped",         [SANDBOX_FAILED] = "failed: ",
+		[SANDBOX_QUARANTINED] = "quarantined",
 	};
 	int r = buf_printf(out, "%s", name[sb->state]);
 

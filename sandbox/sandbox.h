@@ -32,6 +32,7 @@ struct engine_config {
 	struct ev_loop *loop;  /* borrowed */
 	const char *state_dir; /* made if its parent exists */
 	int agent_fd;          /* the sealed image of hutch-agent; borrowed */
+	const char *cgroup;    /* "auto", or the one kind to use: see cgroup.h */
 };
 
 /* Opens the state directory (EBUSY: another hutchd has it), cleans up what a crash left, and
@@ -41,6 +42,8 @@ int engine_new(struct engine **ret, const struct engine_config *, struct err *);
  * Sandboxes and finished commands stay in the state directory. References held by others must
  * be gone. */
 void engine_free(struct engine *);
+/* What this machine lacks and what that costs, one sentence; NULL: nothing. */
+const char *engine_lacks(const struct engine *);
 /* Something random that is kept in the state directory and told to nobody. */
 uint64_t engine_secret(const struct engine *);
 
@@ -48,7 +51,8 @@ enum sandbox_state {
 	SANDBOX_CREATING,
 	SANDBOX_RUNNING,
 	SANDBOX_STOPPED,
-	SANDBOX_FAILED, /* sandbox.why says what */
+	SANDBOX_FAILED,      /* sandbox.why says what */
+	SANDBOX_QUARANTINED, /* its agent broke its protocol; sandbox.why */
 	SANDBOX_STATE_COUNT,
 };
 
@@ -72,14 +76,23 @@ struct sandbox {
 
 	struct list execs; /* struct exec.link, in the order of serials */
 	struct hmap execs_by_name, execs_by_serial;
-	size_t exec_count, exec_finished; /* nodes in all, and those that are DONE */
+	size_t exec_count;    /* nodes in all */
+	size_t exec_live;     /* those with a command that is not DONE */
+	size_t exec_finished; /* DONE ones that `keep` counts: without an id */
+	struct list ids_list; /* struct exec.by_id, oldest first */
+	size_t ids_count;
 	struct timespec execs_changed_at; /* mtime of exec/ */
 
 	struct sandbox_run *run; /* private to sandbox/: process 1 and how to talk to it */
 	uint32_t next_exec_serial, next_exec_number;
-	struct list last;        /* private to sandbox/: per uid, the newest node */
-	struct id_range *ids;    /* private to sandbox/ */
-	struct journal *journal; /* private to sandbox/ */
+	struct list last;          /* private to sandbox/: per uid, the newest node */
+	struct id_range *ids;      /* private to sandbox/ */
+	struct journal *journal;   /* private to sandbox/ */
+	struct event_log *events;  /* see events.h; NULL: none yet */
+	unsigned keep;             /* how many finished nodes stay */
+	unsigned holds;            /* open `hold` handles */
+	bool held;                 /* it was held once, so it goes when hutchd dies */
+	struct ev_timer ttl, idle; /* private to sandbox/ */
 };
 
 /* Makes and starts one; it is SANDBOX_CREATING or better when this returns. Takes `spec` on
@@ -104,6 +117,12 @@ bool sandbox_busy(const struct sandbox *);
 /* Who may do so was checked by the caller. (uid_t)-1, (gid_t)-1: as it is. */
 int sandbox_chown(struct sandbox *, uid_t, gid_t, struct err *);
 int sandbox_chmod(struct sandbox *, mode_t, struct err *);
+
+/* How many finished nodes stay: 0 … 100000. The rest goes at once. */
+int sandbox_set_keep(struct sandbox *, unsigned keep, struct err *);
+/* When the last handle that holds it closes, or hutchd ends, it is removed. */
+int sandbox_hold(struct sandbox *, struct err *);
+void sandbox_unhold(struct sandbox *);
 
 struct sandbox *sandbox_find(struct engine *, const char *id);
 struct sandbox *sandbox_find_serial(struct engine *, uint32_t serial);

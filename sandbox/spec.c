@@ -36,12 +36,153 @@ static int take_user(void *obj, const cJSON *value, struct err *err)
 	return request_take_user(&((struct spec *)obj)->user, value, err);
 }
 
+static int take_hostname(void *obj, const cJSON *value, struct err *err)
+{
+	struct spec *spec = obj;
+	const char *name = NULL;
+	int r = json_get_string(value, &name, err);
+
+	if (r < 0)
+		return r;
+	if (name_fault(name))
+		return err_say(err, EINVAL, "%s", name_fault(name));
+	(void)snprintf(spec->hostname, sizeof(spec->hostname), "%s", name);
+	return 0;
+}
+
+static int take_image(void *obj, const cJSON *value, struct err *err)
+{
+	const char *name = NULL;
+	int r = json_get_string(value, &name, err);
+
+	(void)obj;
+	if (r == 0 && strcmp(name, "host") != 0)
+		r = err_say(err, EINVAL, "'%s': this version has the image 'host' only", name);
+	return r;
+}
+
+/* The commands' keys that make sense for all of them. */
+static int take_exec(void *obj, const cJSON *value, struct err *err)
+{
+	static const char *const known[] = { "timeout_s", "stdin" };
+	const cJSON *item;
+
+	if (!cJSON_IsObject(value))
+		return err_say(err, EINVAL, "must be an object");
+	cJSON_ArrayForEach (item, value) {
+		bool found = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+			found |= strcmp(item->string, known[i]) == 0;
+		if (!found)
+			return err_say(err, EINVAL, "unknown key '%s'; known: timeout_s, stdin",
+				       item->string);
+	}
+	return exec_request_take_defaults(&((struct spec *)obj)->exec, value, err);
+}
+
+static int take_labels(void *obj, const cJSON *value, struct err *err)
+{
+	return request_take_env(&((struct spec *)obj)->labels, value, err);
+}
+
+static int take_seconds(double *ret, const cJSON *value, struct err *err)
+{
+	int r = json_get_number(value, ret, err);
+
+	if (r == 0 && *ret < 0)
+		r = err_say(err, EINVAL, "must not be negative");
+	return r;
+}
+
+static int take_ttl(void *obj, const cJSON *value, struct err *err)
+{
+	return take_seconds(&((struct spec *)obj)->ttl_s, value, err);
+}
+
+static int take_idle(void *obj, const cJSON *value, struct err *err)
+{
+	return take_seconds(&((struct spec *)obj)->idle_timeout_s, value, err);
+}
+
+/* --- mounts --- */
+
+static int take_path(char **ret, const cJSON *value, struct err *err)
+{
+	free(TAKE_PTR(*ret));
+	return request_take_cwd(ret, value, err);
+}
+
+static int take_source(void *obj, const cJSON *value, struct err *err)
+{
+	return take_path(&((struct spec_mount *)obj)->source, value, err);
+}
+
+static int take_target(void *obj, const cJSON *value, struct err *err)
+{
+	return take_path(&((struct spec_mount *)obj)->target, value, err);
+}
+
+static int take_readonly(void *obj, const cJSON *value, struct err *err)
+{
+	return json_get_bool(value, &((struct spec_mount *)obj)->readonly, err);
+}
+
+static const struct json_key mount_keys[] = {
+	{ "source", take_source, "absolute path of a directory of the host" },
+	{ "target", take_target, "absolute path in the sandbox" },
+	{ "readonly", take_readonly, "true, the default, or false" },
+};
+
+static int take_mount(struct spec *spec, const cJSON *item, struct err *err)
+{
+	struct spec_mount *m = &spec->mounts[spec->mounts_n++];
+	int r;
+
+	*m = (struct spec_mount){ .readonly = true };
+	if (!cJSON_IsObject(item))
+		return err_say(err, EINVAL, "must be an object");
+	r = json_take_keys(item, "mount", mount_keys, ARRAY_SIZE(mount_keys), m, err);
+	if (r == 0 && (!m->source || !m->target))
+		r = err_say(err, EINVAL, "needs a source and a target");
+	return r;
+}
+
+static int take_mounts(void *obj, const cJSON *value, struct err *err)
+{
+	struct spec *spec = obj;
+	const cJSON *item;
+
+	if (!cJSON_IsArray(value))
+		return err_say(err, EINVAL, "must be an array of objects");
+	if (cJSON_GetArraySize(value) > SPEC_MOUNTS_MAX)
+		return err_say(err, E2BIG, "more than %d of them", SPEC_MOUNTS_MAX);
+	spec->mounts = calloc((size_t)cJSON_GetArraySize(value) + 1, sizeof(*spec->mounts));
+	if (!spec->mounts)
+		return err_set(err, ENOMEM, "copy");
+	cJSON_ArrayForEach (item, value) {
+		int r = take_mount(spec, item, err);
+
+		if (r < 0)
+			return err_wrap(err, r, "number %zu", spec->mounts_n);
+	}
+	return 0;
+}
+
 const struct json_key spec_keys[] = {
 	{ "name", take_name, "the sandbox's id; without one it is made up" },
+	{ "image", take_image, "\"host\", the default: the host's /usr, read-only" },
 	{ "env", take_env, "object of strings: the environment of every command" },
 	{ "cwd", take_cwd, "absolute path: where commands begin, unless they say otherwise" },
 	{ "user", take_user,
 	  "who commands run as: a name in the sandbox's passwd, UID or UID:GID" },
+	{ "hostname", take_hostname, "default: the id" },
+	{ "mounts", take_mounts, "array of {source, target, readonly}: directories of the host" },
+	{ "exec", take_exec, "defaults of its commands: timeout_s, stdin" },
+	{ "ttl_s", take_ttl, "seconds after which it is removed; 0: never" },
+	{ "idle_timeout_s", take_idle,
+	  "seconds without a command after which it is stopped; 0: never" },
+	{ "labels", take_labels, "object of strings: yours" },
 };
 const size_t spec_keys_n = ARRAY_SIZE(spec_keys);
 
@@ -85,9 +226,35 @@ int spec_take(struct spec *ret, const cJSON *doc, struct err *err)
 void spec_done(struct spec *spec)
 {
 	env_done(&spec->env);
+	env_done(&spec->labels);
+	exec_request_done(&spec->exec);
+	for (size_t i = 0; i < spec->mounts_n; i++) {
+		free(spec->mounts[i].source);
+		free(spec->mounts[i].target);
+	}
+	free(spec->mounts);
 	free(spec->cwd);
 	free(spec->user);
 	*spec = (struct spec){ 0 };
+}
+
+static int print_mounts(const struct spec *spec, struct buf *out)
+{
+	int r = buf_printf(out, ",\"mounts\":[");
+
+	for (size_t i = 0; r == 0 && i < spec->mounts_n; i++) {
+		const struct spec_mount *m = &spec->mounts[i];
+
+		r = buf_printf(out, "%s{\"readonly\":%s", i ? "," : "",
+			       m->readonly ? "true" : "false");
+		if (r == 0)
+			r = request_print_string(out, "source", m->source);
+		if (r == 0)
+			r = request_print_string(out, "target", m->target);
+		if (r == 0)
+			r = buf_printf(out, "}");
+	}
+	return r < 0 ? r : buf_printf(out, "]");
 }
 
 int spec_print(const struct spec *spec, struct buf *out)
@@ -95,10 +262,24 @@ int spec_print(const struct spec *spec, struct buf *out)
 	int r = buf_printf(out, "{\"name\":\"%s\",\"image\":\"host\"", spec->id);
 
 	if (r == 0)
-		r = request_print_env(out, &spec->env);
+		r = request_print_env(out, "env", &spec->env);
 	if (r == 0)
-		r = request_print_string(out, "cwd", spec->cwd);
+		r = request_print_string(out, "cwd", spec->cwd ? spec->cwd : "");
 	if (r == 0)
 		r = request_print_string(out, "user", spec->user ? spec->user : "0");
-	return r < 0 ? r : buf_printf(out, "}\n");
+	if (r == 0)
+		r = request_print_string(out, "hostname",
+					 *spec->hostname ? spec->hostname : spec->id);
+	if (r == 0)
+		r = print_mounts(spec, out);
+	if (r == 0)
+		r = buf_printf(out, ",\"exec\":{\"timeout_s\":%.15g,\"stdin\":\"%s\"}",
+			       spec->exec.timeout_s > 0 ? spec->exec.timeout_s : 0,
+			       spec->exec.stdin_mode == EXEC_STDIO_NULL ? "null" : "pipe");
+	if (r == 0)
+		r = buf_printf(out, ",\"ttl_s\":%.15g,\"idle_timeout_s\":%.15g", spec->ttl_s,
+			       spec->idle_timeout_s);
+	if (r == 0)
+		r = request_print_env(out, "labels", &spec->labels);
+	return r < 0 ? r : buf_printf(out, "}");
 }

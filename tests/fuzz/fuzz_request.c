@@ -22,7 +22,7 @@ static void check_request(const char *bytes, size_t size)
 	struct exec_request req = { 0 }, again = { 0 };
 	auto_buf struct buf first = { 0 }, second = { 0 };
 	struct err err = { 0 };
-	int r = exec_request_parse(&req, bytes, size, &err);
+	int r = exec_request_parse(&req, NULL, bytes, size, &err);
 
 	require(r == 0 ? !err.code : err.code == -r && *err.msg);
 	if (r < 0) {
@@ -30,7 +30,7 @@ static void check_request(const char *bytes, size_t size)
 		return;
 	}
 	require(exec_request_print(&req, &first) == 0);
-	if (exec_request_parse(&again, first.data, first.len, &err) == 0) {
+	if (exec_request_parse(&again, NULL, first.data, first.len, &err) == 0) {
 		require(exec_request_print(&again, &second) == 0);
 		require(first.len == second.len && memcmp(first.data, second.data, first.len) == 0);
 	} else {

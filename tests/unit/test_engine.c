@@ -21,6 +21,7 @@
 static char dir[] = "/tmp/hutch-test-XXXXXX";
 static struct ev_loop loop;
 static int agent_fd;
+static const char *kind = "auto"; /* of control groups */
 
 /* The agent as hutchd would load it, from beside the tests' own directory. */
 static int load_agent(const char *self)
@@ -55,7 +56,9 @@ static int load_agent(const char *self)
 
 static struct engine *open_engine(void)
 {
-	struct engine_config config = { .loop = &loop, .state_dir = dir, .agent_fd = agent_fd };
+	struct engine_config config = {
+		.loop = &loop, .state_dir = dir, .agent_fd = agent_fd, .cgroup = kind
+	};
 	struct engine *eng = NULL;
 	struct err err = { 0 };
 
@@ -80,7 +83,7 @@ static struct exec *run(struct sandbox *sb, const char *request)
 	struct exec_request req = { 0 };
 	struct exec *ex = NULL;
 	struct err err = { 0 };
-	int r = exec_request_parse(&req, request, strlen(request), &err);
+	int r = exec_request_parse(&req, NULL, request, strlen(request), &err);
 
 	if (r == 0)
 		r = exec_create(sb, &req, &ex, &err);
@@ -206,6 +209,47 @@ static void test_many(struct sandbox *sb)
 	is_int(good, N, "many at once: all with their output at the result");
 }
 
+/* What a command starts is killed with it, whatever it did to get away. */
+static const struct {
+	const char *what, *request;
+	bool by_deadline;
+} escapes[] = {
+	{ "setsid", "{\"cmd\":\"setsid sleep 1000 & echo x; sleep 1000\"}", false },
+	{ "double fork",
+	  "{\"cmd\":\"(setsid sh -c 'sleep 1000 & sleep 1000' &) ; echo x; sleep 1000\"}", false },
+	{ "setsid and a deadline",
+	  "{\"cmd\":\"setsid sleep 1000 & echo x; sleep 1000\",\"timeout_s\":0.3}", true },
+	{ "after the leader", "{\"cmd\":\"setsid sleep 1000 & echo x\"}", false },
+	{ "a fork storm", "{\"cmd\":\"f() { sleep 0.01; f & f & wait; }; echo x; f\"}", false },
+};
+
+static void test_escapes(const char *which)
+{
+	struct engine *eng;
+	struct sandbox *sb;
+
+	kind = which;
+	eng = open_engine();
+	sb = make_box(eng, which);
+	(void)turn_until(sb->state != SANDBOX_CREATING);
+	for (size_t i = 0; i < ARRAY_SIZE(escapes); i++) {
+		struct exec *ex = run(sb, escapes[i].request);
+
+		ok(turn_until(ex->stream[EXEC_STDOUT].size == 2), "%s: %s: runs", which,
+		   escapes[i].what);
+		if (!escapes[i].by_deadline)
+			ok(exec_kill(ex, NULL) == 0, "%s: %s: kill", which, escapes[i].what);
+		ok(turn_until(ex->state == EXEC_DONE && ex->stream[EXEC_STDOUT].ended &&
+			      !ex->group),
+		   "%s: %s: nothing is left", which, escapes[i].what);
+		exec_unref(ex);
+	}
+	sandbox_remove(sb);
+	engine_free(eng);
+	(void)ev_turn(&loop, 0);
+	kind = "auto";
+}
+
 static void test_restart(void)
 {
 	struct engine *eng = open_engine();
@@ -271,6 +315,8 @@ int main(int argc, char **argv)
 	engine_free(eng);
 	(void)ev_turn(&loop, 0); /* what the loop still had in its hands */
 	test_restart();
+	test_escapes("v2");
+	test_escapes("v1");
 	ev_done(&loop);
 	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	ok(system(cmd) == 0, "cleaned up");

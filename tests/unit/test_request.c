@@ -59,7 +59,7 @@ static void test_requests(void)
 		auto_buf struct buf out = { 0 };
 		size_t len = strlen(requests[i].text);
 		struct guard g = guard_new(requests[i].text, len);
-		int r = exec_request_parse(&req, g.bytes, len, &err);
+		int r = exec_request_parse(&req, NULL, g.bytes, len, &err);
 
 		is_int(-r, requests[i].error, "request: %s: code", requests[i].what);
 		if (r == 0) {
@@ -95,11 +95,16 @@ static void test_sizes(void)
 		memset(text + at, 'a', row[i].len);
 		at += row[i].len;
 		memcpy(text + at, "\"]", 3);
-		r = exec_request_parse(&req, text, at + 2, &err);
+		r = exec_request_parse(&req, NULL, text, at + 2, &err);
 		is_int(-r, row[i].error, "request: an argument of %zu bytes", row[i].len);
 		exec_request_done(&req);
 	}
 }
+
+#define REST(hostname)                                                    \
+	"\"hostname\":\"" hostname                                        \
+	"\",\"mounts\":[],\"exec\":{\"timeout_s\":0,\"stdin\":\"pipe\"}," \
+	"\"ttl_s\":0,\"idle_timeout_s\":0,\"labels\":{}}"
 
 static const struct {
 	const char *what, *text;
@@ -107,13 +112,29 @@ static const struct {
 	const char *want;
 } specs[] = {
 	{ "empty", "", 0,
-	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":null,\"user\":\"0\"}\n" },
+	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":\"\",\"user\":\"0\"," REST("") },
 	{ "blank line", " \r\n", 0,
-	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":null,\"user\":\"0\"}\n" },
+	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":\"\",\"user\":\"0\"," REST("") },
 	{ "everything", "{\"name\":\"a\",\"env\":{\"K\":\"v\"},\"cwd\":\"/x\",\"user\":\"user\"}",
 	  0,
 	  "{\"name\":\"a\",\"image\":\"host\",\"env\":{\"K\":\"v\"},\"cwd\":\"/"
-	  "x\",\"user\":\"user\"}\n" },
+	  "x\",\"user\":\"user\"," REST("a") },
+	{ "all the rest",
+	  "{\"mounts\":[{\"source\":\"/a\",\"target\":\"/b\",\"readonly\":false}],\"ttl_s\":1.5,"
+	  "\"exec\":{\"timeout_s\":2,\"stdin\":\"null\"},\"labels\":{\"k\":\"v\"},\"hostname\":"
+	  "\"h\"}",
+	  0,
+	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":\"\",\"user\":\"0\",\"hostname\":"
+	  "\"h\","
+	  "\"mounts\":[{\"readonly\":false,\"source\":\"/a\",\"target\":\"/b\"}],"
+	  "\"exec\":{\"timeout_s\":2,\"stdin\":\"null\"},\"ttl_s\":1.5,\"idle_timeout_s\":0,"
+	  "\"labels\":{\"k\":\"v\"}}" },
+	{ "a mount without a target", "{\"mounts\":[{\"source\":\"/a\"}]}", EINVAL, "number 1" },
+	{ "a relative mount", "{\"mounts\":[{\"source\":\"a\",\"target\":\"/b\"}]}", EINVAL,
+	  "source" },
+	{ "another image", "{\"image\":\"debian\"}", EINVAL, "image: " },
+	{ "exec with a command", "{\"exec\":{\"cmd\":[\"a\"]}}", EINVAL, "'cmd'" },
+	{ "negative ttl", "{\"ttl_s\":-1}", EINVAL, "ttl_s: " },
 	{ "an array", "[]", EINVAL, "JSON object" },
 	{ "text", "box", EINVAL, "" },
 	{ "bad name", "{\"name\":\"a/b\"}", EINVAL, "name: " },
@@ -144,6 +165,53 @@ static void test_specs(void)
 	}
 }
 
+static const struct {
+	const char *key, *value;
+	int error;
+	const char *want;
+} sets[] = {
+	{ "env.CC", "clang -O2", 0, "{\"cmd\":\"x\",\"env\":{\"CC\":\"clang -O2\"}}" },
+	{ "cwd", "/tmp", 0, "{\"cmd\":\"x\",\"cwd\":\"/tmp\"}" },
+	{ "timeout_s", "1.5", 0, "{\"cmd\":\"x\",\"timeout_s\":1.5}" },
+	{ "stdin", "null", 0, "{\"cmd\":\"x\",\"stdin\":\"null\"}" },
+	{ "user", "1000", 0, "{\"cmd\":\"x\",\"user\":\"1000\"}" },
+	{ "timeout_s", "soon", EINVAL, "timeout_s" },
+	{ "cmd", "x", EINVAL, "'cmd'" },
+	{ "id", "x", EINVAL, "'id'" },
+	{ "tty", "x", EINVAL, "'tty'" },
+	{ "env", "x", EINVAL, "env" },
+	{ "env.", "x", EINVAL, "no key" },
+	{ "", "x", EINVAL, "no key" },
+	{ "cwd", "tmp", EINVAL, "cwd" },
+};
+
+static void test_sets(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		struct exec_request base = { 0 }, req = { 0 }, json = { 0 };
+		struct err err = { 0 };
+		auto_buf struct buf out = { 0 };
+		int r = exec_request_set(&base, sets[i].key, sets[i].value, &err);
+
+		is_int(-r, sets[i].error, "set %s %s: code", sets[i].key, sets[i].value);
+		if (r == 0 && exec_request_script(&req, &base, "x", 1, NULL) == 0) {
+			(void)exec_request_print(&req, &out);
+			is_str(out.data, sets[i].want, "set %s: prints", sets[i].key);
+			ok(exec_request_parse(&json, NULL, out.data, out.len, NULL) == 0 &&
+				   exec_request_equal(&req, &json),
+			   "set %s: equals the same in JSON", sets[i].key);
+			json.timeout_s += 7;
+			ok(!exec_request_equal(&req, &json), "set %s: and no other", sets[i].key);
+		} else if (r < 0) {
+			ok(strstr(err.msg, sets[i].want), "set %s: says '%s'", sets[i].key,
+			   err.msg);
+		}
+		exec_request_done(&base);
+		exec_request_done(&req);
+		exec_request_done(&json);
+	}
+}
+
 static void test_env(void)
 {
 	struct env a = { 0 }, b = { 0 };
@@ -164,6 +232,7 @@ int main(void)
 	test_requests();
 	test_sizes();
 	test_specs();
+	test_sets();
 	test_env();
 	return tap_done();
 }

@@ -1,0 +1,79 @@
+/* events.h - what happened, as lines of JSON
+ *
+ * A line is made once and shared by every log that shows it: its sandbox's, and
+ * one per user who reads the root's `events`, which holds what happened to the
+ * sandboxes that this user may enter.  A log keeps its last EVENTS_MAX lines.
+ * Offsets are absolute: they count bytes from the log's beginning, and go on when
+ * old lines are dropped.
+ *
+ *	{"seq":7,"time":"…","event":"exec finished","sandbox":"box","exec":"3","reason":"exited"}
+ *
+ * `seq` counts events of this hutchd, so a reader who finds a gap in its own log
+ * knows that others were for others.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/list.h"
+
+struct engine;
+struct exec;
+struct sandbox;
+
+#define EVENTS_MAX     10000
+#define EVENT_LOGS_MAX 256 /* users' logs; the one unread for longest goes first */
+
+struct event; /* one line, counted */
+
+struct event_log {
+	struct list link; /* engine's logs, most recently opened last */
+	uid_t uid;        /* whose; of a sandbox's own: not used */
+	gid_t gid;
+	unsigned readers;
+	/* Which sandboxes this user may see; NULL: the log is a sandbox's own. */
+	bool (*sees)(const struct event_log *, const struct sandbox *);
+	struct event **ring;
+	size_t cap, head, count;
+	uint64_t start, end; /* offsets of the oldest byte kept and behind the newest */
+	struct timespec changed_at;
+	struct list changed; /* watches: there are more lines */
+};
+
+enum event_kind {
+	EVENT_CREATED,
+	EVENT_STARTED,
+	EVENT_STOPPED,
+	EVENT_FAILED,
+	EVENT_QUARANTINED,
+	EVENT_REMOVED,
+	EVENT_EXEC_STARTED,
+	EVENT_EXEC_FINISHED,
+	EVENT_KIND_COUNT,
+};
+
+/* `ex`: NULL for events of the sandbox itself. Without memory the event is lost. */
+void event_emit(struct sandbox *, enum event_kind, const struct exec *ex);
+
+/* The log of this user, made if need be from what the engine's own log holds; a reader more until
+ * event_log_close(). NULL: no memory. */
+struct event_log *event_log_open(struct engine *, uid_t, gid_t,
+				 bool (*sees)(const struct event_log *, const struct sandbox *));
+/* The same without being a reader. */
+struct event_log *event_log_find(struct engine *, uid_t, gid_t,
+				 bool (*sees)(const struct event_log *, const struct sandbox *));
+/* The sandbox's own. NULL: no memory. */
+struct event_log *event_log_of(struct sandbox *);
+void event_log_close(struct event_log *);
+
+/* Bytes from `off` on; 0: nothing is behind it. Below `start` the oldest kept line answers: a handle
+ * whose first read lies there adds the difference to all its later offsets. */
+size_t event_log_read(const struct event_log *, char *bytes, size_t len, uint64_t off);
+
+void event_log_init(struct event_log *);
+void event_log_done(struct event_log *);
+/* All logs of an engine that ends. */
+void events_done(struct engine *);
