@@ -97,6 +97,7 @@ enum node_cache fuse_attr_cache(const struct node_ref *ref)
 void fuse_answer_entry(struct fuse_server *srv, fuse_req_t req, const struct node_ref *ref)
 {
 	const struct node_def *def = &node_table[ref->id];
+	const struct caller who = fuse_caller(req);
 	struct fuse_entry_param e = {
 		.ino = tree_ino(ref),
 		.generation = srv->generation,
@@ -104,7 +105,7 @@ void fuse_answer_entry(struct fuse_server *srv, fuse_req_t req, const struct nod
 		.attr_timeout = fuse_seconds(fuse_attr_cache(ref)),
 	};
 
-	tree_attr(srv->tree, ref, &e.attr);
+	tree_attr(srv->tree, ref, &who, &e.attr);
 	if (def->flags & NODE_FRESH)
 		e.ino = alias_new(&srv->aliases, e.ino);
 	/* ENOENT: the request was interrupted, and the kernel will not count this lookup. */

@@ -164,7 +164,7 @@ void fuse_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *to, int set,
 		fuse_refuse(srv, req, &ref, NULL, &err);
 		return;
 	}
-	tree_attr(srv->tree, &ref, &st);
+	tree_attr(srv->tree, &ref, &who, &st);
 	(void)fuse_reply_attr(req, &st, fuse_seconds(fuse_attr_cache(&ref)));
 }
 

@@ -36,6 +36,7 @@ void fuse_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fuse_server *srv = fuse_server_of(req);
 	const struct handle *h = fi ? handle_find(srv->tree, fi->fh) : NULL;
+	struct caller who;
 	struct node_ref ref;
 	struct stat st;
 	int r = 0;
@@ -49,7 +50,8 @@ void fuse_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(void)fuse_reply_err(req, -r);
 		return;
 	}
-	tree_attr(srv->tree, &ref, &st);
+	who = fuse_caller(req);
+	tree_attr(srv->tree, &ref, &who, &st);
 	(void)fuse_reply_attr(req, &st, fuse_seconds(fuse_attr_cache(&ref)));
 }
 

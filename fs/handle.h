@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "fs/node.h"
 
+struct event_log;
 struct request_file;
 struct stream;
 struct tree;
@@ -38,7 +39,11 @@ struct handle {
 	struct stream *stream;        /* of stdout and stderr, while it is open */
 	uint64_t next_off;            /* where the last read of it ended */
 	bool writes_stdin;            /* counted by stdin_open() */
-	void *server;                 /* the server's own, freed by it at release */
+	bool holds;                   /* counted by sandbox_hold() or exec_hold() */
+	struct event_log *events;     /* of the `events` files */
+	uint64_t events_shift;        /* what is added to offsets: see event_file.c */
+	bool events_begun;
+	void *server; /* the server's own, freed by it at release */
 };
 
 struct handles {

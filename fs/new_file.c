@@ -84,7 +84,7 @@ static int make_exec(struct request_file *rf, struct exec_request *req, struct b
 static int exec_commit_json(struct request_file *rf, struct buf *name, struct err *err)
 {
 	struct exec_request req = { 0 };
-	int r = exec_request_parse(&req, rf->pending.data, rf->pending.len, err);
+	int r = exec_request_parse(&req, NULL, rf->pending.data, rf->pending.len, err);
 
 	return r < 0 ? r : make_exec(rf, &req, name, err);
 }
@@ -92,7 +92,7 @@ static int exec_commit_json(struct request_file *rf, struct buf *name, struct er
 static int exec_commit_text(struct request_file *rf, struct buf *name, struct err *err)
 {
 	struct exec_request req = { 0 };
-	int r = exec_request_script(&req, rf->pending.data, rf->pending.len, err);
+	int r = exec_request_script(&req, NULL, rf->pending.data, rf->pending.len, err);
 
 	return r < 0 ? r : make_exec(rf, &req, name, err);
 }

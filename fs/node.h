@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/list.h"
 
+struct caller;
 struct exec;
 struct handle;
 struct sandbox;
@@ -52,6 +53,10 @@ enum node_id {
 	NODE_EXEC_RESULT,
 	NODE_EXEC_CODE,
 	NODE_EXEC_CTL,
+	NODE_EVENTS,
+	NODE_HOLD,
+	NODE_SANDBOX_EVENTS,
+	NODE_EXEC_HOLD,
 	NODE_COUNT,
 };
 
@@ -123,7 +128,7 @@ struct node_def {
 	int (*show)(struct tree *, const struct node_ref *, uid_t, struct buf *);
 	const struct node_ops *ops;
 	/* What differs from the table: size, times, mode. */
-	void (*attr)(struct tree *, const struct node_ref *, struct stat *);
+	void (*attr)(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 	/* A symbolic link's target; -ENOENT: then there is no such name either. */
 	int (*target)(struct tree *, const struct node_ref *, uid_t, char *out, size_t cap);
 	const char *doc; /* one line */
@@ -153,6 +158,8 @@ void node_shown_path(enum node_id, char *out, size_t cap);
 /* Handlers, where the table finds them. */
 extern const struct node_ops new_ops, exec_new_ops;                       /* new_file.c */
 extern const struct node_ops ctl_ops, exec_ctl_ops;                       /* ctl_file.c */
+extern const struct node_ops events_ops;                                  /* event_file.c */
+extern const struct node_ops hold_ops, exec_hold_ops;                     /* hold_file.c */
 extern const struct node_ops stdin_ops, output_ops, result_ops, code_ops; /* stream_file.c */
 
 int help_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
@@ -163,8 +170,9 @@ int spec_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int cmd_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int status_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int last_target(struct tree *, const struct node_ref *, uid_t, char *out, size_t cap);
-void root_attr(struct tree *, const struct node_ref *, struct stat *);
-void new_attr(struct tree *, const struct node_ref *, struct stat *);
-void sandbox_attr(struct tree *, const struct node_ref *, struct stat *);
-void execs_attr(struct tree *, const struct node_ref *, struct stat *);
-void output_attr(struct tree *, const struct node_ref *, struct stat *);
+void root_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void new_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void sandbox_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void execs_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void events_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void output_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);

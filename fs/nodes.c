@@ -283,12 +283,63 @@ const struct node_def node_table[] = {
 		.errors = "EINVAL, no such verb or signal: none of that write has run.",
 		.polls = "Always writable.",
 	},
+	[NODE_EVENTS] = {
+		.name = "events",
+		.parent = NODE_ROOT,
+		.mode = FILE_MODE(0444),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_NONE,
+		.ops = &events_ops,
+		.attr = events_attr,
+		.doc = "JSON lines: what happened to the sandboxes that this user may enter",
+		.reads = "The last 10000 lines, each with a sequence number, and then the end of the "
+			 "file.  Offsets only grow: a first read below the oldest line that is kept "
+			 "begins with that line.  tail -f follows.",
+		.polls = "Readable when there are lines behind those that were read.",
+	},
+	[NODE_HOLD] = {
+		.name = "hold",
+		.parent = NODE_SANDBOX,
+		.mode = FILE_MODE(0220),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.flags = NODE_STREAM,
+		.ops = &hold_ops,
+		.doc = "open it for writing: when the last handle closes, the sandbox is removed",
+		.writes = "Taken, and without a meaning.  It is the open handle that counts, however its "
+			  "process ends.  touch hold removes the sandbox.",
+		.polls = "Always writable.",
+	},
+	[NODE_SANDBOX_EVENTS] = {
+		.name = "events",
+		.parent = NODE_SANDBOX,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_NONE,
+		.ops = &events_ops,
+		.attr = events_attr,
+		.doc = "JSON lines: what happened to this sandbox",
+		.reads = "As the root's events.",
+		.polls = "As the root's events.",
+	},
+	[NODE_EXEC_HOLD] = {
+		.name = "hold",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0220),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_SHORT,
+		.flags = NODE_STREAM,
+		.ops = &exec_hold_ops,
+		.doc = "the same for the command's life: it is killed, its node and result stay",
+		.writes = "As the sandbox's hold.",
+		.polls = "Always writable.",
+	},
 };
 _Static_assert(sizeof(node_table) / sizeof(node_table[0]) == NODE_COUNT,
 	       "node_table[] and enum node_id differ");
 
 /* Names at the root that later versions use: a sandbox of that name would be in the way. */
-static const char *const reserved[] = { "events", "stats.json", "images", "secrets" };
+static const char *const reserved[] = { "stats.json", "images", "secrets" };
 
 enum node_id node_find(enum node_id parent, const char *name)
 {

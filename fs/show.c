@@ -68,7 +68,8 @@ int last_target(UNUSED struct tree *tree, const struct node_ref *ref, uid_t uid,
 	return 0;
 }
 
-void root_attr(struct tree *tree, UNUSED const struct node_ref *ref, struct stat *st)
+void root_attr(struct tree *tree, UNUSED const struct node_ref *ref,
+	       UNUSED const struct caller *who, struct stat *st)
 {
 	st->st_mode = S_IFDIR | tree->root_mode;
 	st->st_nlink = 2 + sandbox_count(tree->engine);
@@ -76,27 +77,31 @@ void root_attr(struct tree *tree, UNUSED const struct node_ref *ref, struct stat
 
 /* Writing here makes what mkdir in the root makes, so it needs the same right; whoever may write
  * may read the answer. */
-void new_attr(struct tree *tree, UNUSED const struct node_ref *ref, struct stat *st)
+void new_attr(struct tree *tree, UNUSED const struct node_ref *ref, UNUSED const struct caller *who,
+	      struct stat *st)
 {
 	mode_t may = tree->root_mode & 0222;
 
 	st->st_mode = S_IFREG | may | may << 1;
 }
 
-void sandbox_attr(UNUSED struct tree *tree, const struct node_ref *ref, struct stat *st)
+void sandbox_attr(UNUSED struct tree *tree, const struct node_ref *ref,
+		  UNUSED const struct caller *who, struct stat *st)
 {
 	st->st_mode = S_IFDIR | ref->sandbox->mode;
 	st->st_nlink = 3;
 	st->st_mtim = st->st_ctim = ref->sandbox->changed_at;
 }
 
-void execs_attr(UNUSED struct tree *tree, const struct node_ref *ref, struct stat *st)
+void execs_attr(UNUSED struct tree *tree, const struct node_ref *ref,
+		UNUSED const struct caller *who, struct stat *st)
 {
 	st->st_nlink = 2 + ref->sandbox->exec_count;
 	st->st_mtim = st->st_ctim = ref->sandbox->execs_changed_at;
 }
 
-void output_attr(UNUSED struct tree *tree, const struct node_ref *ref, struct stat *st)
+void output_attr(UNUSED struct tree *tree, const struct node_ref *ref,
+		 UNUSED const struct caller *who, struct stat *st)
 {
 	const struct stream *s =
 		&ref->exec->stream[ref->id == NODE_EXEC_STDOUT ? EXEC_STDOUT : EXEC_STDERR];

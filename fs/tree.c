@@ -145,7 +145,8 @@ int tree_readlink(struct tree *tree, const struct node_ref *ref, uid_t uid, char
 	return def->target(tree, ref, uid, out, cap);
 }
 
-void tree_attr(struct tree *tree, const struct node_ref *ref, struct stat *ret)
+void tree_attr(struct tree *tree, const struct node_ref *ref, const struct caller *who,
+	       struct stat *ret)
 {
 	const struct node_def *def = &node_table[ref->id];
 	const struct timespec *when = &tree->started;
@@ -167,7 +168,7 @@ void tree_attr(struct tree *tree, const struct node_ref *ref, struct stat *ret)
 		when = &ref->exec->created_at;
 	ret->st_mtim = ret->st_ctim = ret->st_atim = *when;
 	if (def->attr)
-		def->attr(tree, ref, ret);
+		def->attr(tree, ref, who, ret);
 	ret->st_blocks = (ret->st_size + 511) / 512;
 }
 
@@ -178,7 +179,7 @@ bool tree_may_enter(struct tree *tree, const struct node_ref *ref, const struct 
 
 	if (!ref->sandbox)
 		return true;
-	tree_attr(tree, &gate, &st);
+	tree_attr(tree, &gate, who, &st);
 	return access_allowed(&st, who, ACCESS_EXEC);
 }
 

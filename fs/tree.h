@@ -65,7 +65,8 @@ int tree_resolve(struct tree *, uint64_t ino, struct node_ref *ret);
 /* -ENOENT, -ENOTDIR, -ENAMETOOLONG. */
 int tree_lookup(struct tree *, const struct node_ref *dir, const char *name, uid_t,
 		struct node_ref *ret);
-void tree_attr(struct tree *, const struct node_ref *, struct stat *ret);
+/* `who` asks: what some files have differs from user to user. */
+void tree_attr(struct tree *, const struct node_ref *, const struct caller *who, struct stat *ret);
 /* May the caller enter the sandbox that this is in? True at the root. */
 bool tree_may_enter(struct tree *, const struct node_ref *, const struct caller *);
 /* "/box/exec/1/stdin", and "/NAME" behind it unless name is NULL. */

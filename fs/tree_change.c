@@ -50,7 +50,7 @@ int tree_mkdir(struct tree *tree, const struct node_ref *dir, const char *name,
 	struct stat st;
 	int r;
 
-	tree_attr(tree, dir, &st);
+	tree_attr(tree, dir, who, &st);
 	r = access_change_dir(&st, who, err);
 	if (r < 0)
 		return r;
@@ -85,7 +85,7 @@ int tree_rmdir(struct tree *tree, const struct node_ref *dir, const char *name,
 	int r;
 
 	*ret_gone = NULL;
-	tree_attr(tree, dir, &st);
+	tree_attr(tree, dir, who, &st);
 	r = access_change_dir(&st, who, err);
 	if (r < 0)
 		return r;
@@ -101,7 +101,7 @@ int tree_rmdir(struct tree *tree, const struct node_ref *dir, const char *name,
 			       ? err_say(err, EPERM, "it goes with its sandbox; rmdir that")
 			       : err_set(err, ENOTDIR, "rmdir");
 	/* In a root that is open to all one removes one's own, as in /tmp. */
-	tree_attr(tree, &ref, &st);
+	tree_attr(tree, &ref, who, &st);
 	if (who->uid != 0 && who->uid != st.st_uid && who->uid != tree->uid)
 		return err_say(err, EPERM, "the sandbox belongs to user %u", (unsigned)st.st_uid);
 	*ret_gone = sandbox_ref(ref.sandbox);
@@ -154,7 +154,7 @@ int tree_setattr(struct tree *tree, const struct node_ref *ref, const struct cal
 {
 	struct stat st;
 
-	tree_attr(tree, ref, &st);
+	tree_attr(tree, ref, who, &st);
 	if (set & (TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID)) {
 		if (ref->id == NODE_SANDBOX)
 			return set_sandbox(tree, ref->sandbox, who, to, set, err);

@@ -14,7 +14,7 @@ static int check_open(struct tree *tree, const struct node_ref *ref, const struc
 	unsigned want = access_of_flags(flags);
 	struct stat st;
 
-	tree_attr(tree, ref, &st);
+	tree_attr(tree, ref, who, &st);
 	/* What nobody may do by the table is refused to root too: a scanner that runs as root
 	 * must not be able to start or to end anything. */
 	if (want & ACCESS_READ && !(st.st_mode & 0444))
@@ -98,7 +98,7 @@ int tree_opendir(struct tree *tree, const struct node_ref *ref, const struct cal
 
 	if (!S_ISDIR(node_table[ref->id].mode))
 		return err_set(err, ENOTDIR, "open");
-	tree_attr(tree, ref, &st);
+	tree_attr(tree, ref, who, &st);
 	if (!tree_may_enter(tree, ref, who) || !access_allowed(&st, who, ACCESS_READ))
 		return err_say(err, EACCES, "user %u has no right to it", (unsigned)who->uid);
 	*ret = NULL;

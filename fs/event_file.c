@@ -1,0 +1,80 @@
+/* event_file.c - the two `events` files: what is kept, then the end of the file
+ *
+ * Offsets are the log's own and only grow, so `tail -f` follows.  A handle whose
+ * first read lies below the oldest line that is kept is served from that line on,
+ * and all its later offsets are moved by as much.
+ */
+#include <poll.h>
+#include <string.h>
+
+#include "fs/tree.h"
+#include "sandbox/events.h"
+#include "sandbox/sandbox.h"
+
+/* May this user enter that sandbox? */
+static bool sees(const struct event_log *log, const struct sandbox *box)
+{
+	const struct caller who = { .uid = log->uid, .gid = log->gid };
+	const struct stat st = { .st_mode = S_IFDIR | box->mode,
+				 .st_uid = box->uid,
+				 .st_gid = box->gid };
+
+	return access_allowed(&st, &who, ACCESS_EXEC);
+}
+
+static int events_open(struct handle *h, struct err *err)
+{
+	h->events = h->ref.sandbox ? event_log_of(h->ref.sandbox)
+				   : event_log_open(h->tree->engine, h->uid, h->gid, sees);
+	return h->events ? 0 : err_set(err, ENOMEM, "open");
+}
+
+static ssize_t events_read(struct node_io *io, struct err *err)
+{
+	struct handle *h = io->handle;
+	size_t n;
+
+	(void)err;
+	if (!h->events_begun) {
+		h->events_begun = true;
+		if (io->off < h->events->start)
+			h->events_shift = h->events->start - io->off;
+	}
+	n = event_log_read(h->events, io->bytes, io->len, io->off + h->events_shift);
+	h->next_off = io->off + n;
+	return (ssize_t)n;
+}
+
+static void events_release(struct handle *h)
+{
+	if (h->events && !h->ref.sandbox)
+		event_log_close(h->events);
+	h->events = NULL;
+}
+
+static uint32_t events_ready(struct handle *h, struct list **ret_wait)
+{
+	*ret_wait = &h->events->changed;
+	return h->next_off + h->events_shift < h->events->end ? POLLIN | POLLRDNORM : 0;
+}
+
+const struct node_ops events_ops = {
+	.open = events_open,
+	.read = events_read,
+	.release = events_release,
+	.ready = events_ready,
+};
+
+void events_attr(struct tree *tree, const struct node_ref *ref, const struct caller *who,
+		 struct stat *st)
+{
+	const struct event_log *log =
+		ref->sandbox ? ref->sandbox->events
+			     : event_log_find(tree->engine, who->uid, who->gid, sees);
+
+	if (!log)
+		return;
+	st->st_size = (off_t)log->end;
+	st->st_blocks = (st->st_size + 511) / 512;
+	st->st_mtim = st->st_ctim = log->changed_at;
+}
