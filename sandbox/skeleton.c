@@ -14,8 +14,6 @@
 #include "base/file.h"
 #include "sandbox/launch-internal.h"
 
-#define PLAIN_USER 1000
-
 static const char passwd_text[] = "root:x:0:0:root:/root:/bin/bash\n"
 				  "daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
 				  "bin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
@@ -27,7 +25,7 @@ static const char passwd_text[] = "root:x:0:0:root:/root:/bin/bash\n"
 				  "mail:x:8:8:mail:/var/mail:/usr/sbin/nologin\n"
 				  "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
 				  "backup:x:34:34:backup:/var/backups:/usr/sbin/nologin\n"
-				  "user:x:1000:1000:user:/home/user:/bin/bash\n"
+				  "user:x:1000:1000:user:/tmp:/bin/bash\n"
 				  "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 
 static const char group_text[] = "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\n"
@@ -46,40 +44,38 @@ static const char nsswitch_text[] = "passwd: files\ngroup: files\nshadow: files\
 /* Parents before children. */
 static const struct entry {
 	const char *path;
-	mode_t mode; /* S_IFDIR, S_IFREG or S_IFLNK with permissions */
-	uint32_t owner;
+	mode_t mode;      /* S_IFDIR, S_IFREG or S_IFLNK with permissions */
 	const char *text; /* of a file, or a link's target */
 } entries[] = {
-	{ "dev", S_IFDIR | 0755, 0, NULL },
-	{ "proc", S_IFDIR | 0555, 0, NULL },
-	{ "sys", S_IFDIR | 0555, 0, NULL },
-	{ "tmp", S_IFDIR | 01777, 0, NULL },
-	{ "usr", S_IFDIR | 0755, 0, NULL },
-	{ "run", S_IFDIR | 0755, 0, NULL },
-	{ "run/hutch", S_IFDIR | 0711, 0, NULL },
-	{ "run/lock", S_IFDIR | 01777, 0, NULL },
-	{ "root", S_IFDIR | 0700, 0, NULL },
-	{ "home", S_IFDIR | 0755, 0, NULL },
-	{ "home/user", S_IFDIR | 0755, PLAIN_USER, NULL },
-	{ "opt", S_IFDIR | 0755, 0, NULL },
-	{ "srv", S_IFDIR | 0755, 0, NULL },
-	{ "mnt", S_IFDIR | 0755, 0, NULL },
-	{ "media", S_IFDIR | 0755, 0, NULL },
-	{ "var", S_IFDIR | 0755, 0, NULL },
-	{ "var/cache", S_IFDIR | 0755, 0, NULL },
-	{ "var/lib", S_IFDIR | 0755, 0, NULL },
-	{ "var/log", S_IFDIR | 0755, 0, NULL },
-	{ "var/mail", S_IFDIR | 0775, 0, NULL },
-	{ "var/spool", S_IFDIR | 0755, 0, NULL },
-	{ "var/tmp", S_IFDIR | 01777, 0, NULL },
-	{ "var/run", S_IFLNK, 0, "/run" },
-	{ "var/lock", S_IFLNK, 0, "/run/lock" },
-	{ "etc", S_IFDIR | 0755, 0, NULL },
-	{ "etc/passwd", S_IFREG | 0644, 0, passwd_text },
-	{ "etc/group", S_IFREG | 0644, 0, group_text },
-	{ "etc/resolv.conf", S_IFREG | 0644, 0, resolv_text },
-	{ "etc/nsswitch.conf", S_IFREG | 0644, 0, nsswitch_text },
-	{ "etc/mtab", S_IFLNK, 0, "../proc/self/mounts" },
+	{ "dev", S_IFDIR | 0755, NULL },
+	{ "proc", S_IFDIR | 0555, NULL },
+	{ "sys", S_IFDIR | 0555, NULL },
+	{ "tmp", S_IFDIR | 01777, NULL },
+	{ "usr", S_IFDIR | 0755, NULL },
+	{ "run", S_IFDIR | 0755, NULL },
+	{ "run/hutch", S_IFDIR | 0711, NULL },
+	{ "run/lock", S_IFDIR | 01777, NULL },
+	{ "root", S_IFDIR | 0700, NULL },
+	{ "home", S_IFDIR | 0755, NULL },
+	{ "opt", S_IFDIR | 0755, NULL },
+	{ "srv", S_IFDIR | 0755, NULL },
+	{ "mnt", S_IFDIR | 0755, NULL },
+	{ "media", S_IFDIR | 0755, NULL },
+	{ "var", S_IFDIR | 0755, NULL },
+	{ "var/cache", S_IFDIR | 0755, NULL },
+	{ "var/lib", S_IFDIR | 0755, NULL },
+	{ "var/log", S_IFDIR | 0755, NULL },
+	{ "var/mail", S_IFDIR | 0775, NULL },
+	{ "var/spool", S_IFDIR | 0755, NULL },
+	{ "var/tmp", S_IFDIR | 01777, NULL },
+	{ "var/run", S_IFLNK, "/run" },
+	{ "var/lock", S_IFLNK, "/run/lock" },
+	{ "etc", S_IFDIR | 0755, NULL },
+	{ "etc/passwd", S_IFREG | 0644, passwd_text },
+	{ "etc/group", S_IFREG | 0644, group_text },
+	{ "etc/resolv.conf", S_IFREG | 0644, resolv_text },
+	{ "etc/nsswitch.conf", S_IFREG | 0644, nsswitch_text },
+	{ "etc/mtab", S_IFLNK, "../proc/self/mounts" },
 };
 
 static int make_entry(int dir, const struct entry *e, struct err *err)
@@ -110,18 +106,14 @@ int skeleton_make(int dir, const struct id_range *ids, struct err *err)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(entries); i++) {
 		const struct entry *e = &entries[i];
-		uint32_t owner = e->owner;
 		int r = make_entry(dir, e, err);
 
 		if (r < 0)
 			return r;
 		/* Without root there is one id only, and all is ours. */
-		if (geteuid() != 0 || (!ids && owner == 0))
-			continue;
-		if (ids)
-			owner = ids->base + (owner < ids->count ? owner : 0);
-		if (fchownat(dir, e->path, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
-			return err_set(err, errno, "give '%s' to %u", e->path, owner);
+		if (ids && geteuid() == 0 &&
+		    fchownat(dir, e->path, ids->base, ids->base, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_set(err, errno, "give '%s' to %u", e->path, ids->base);
 	}
 	return 0;
 }

@@ -39,12 +39,12 @@ static const struct {
 	{ "top directories", "ls / | tr '\\n' ' ' | sed 's/lib[^ ]* //g'",
 	  "bin dev etc home media mnt opt proc root run sbin srv sys tmp usr var " },
 	{ "empty directories",
-	  "ls -A /root /opt /srv /mnt /media /tmp /sys /home/user | grep -v :", "\n\n\n\n\n\n\n" },
+	  "ls -A /root /opt /srv /mnt /media /tmp /sys /home | grep -v :", "\n\n\n\n\n\n\n" },
 	{ "file systems of a size", "df --output=size,target /tmp /dev/shm | tail -2 | tr -s ' '",
 	  " 262144 /tmp\n 262144 /dev/shm\n" },
-	{ "modes", "stat -c '%a %U %n' /tmp /var/tmp /dev/shm /root /home/user /run/hutch",
+	{ "modes", "stat -c '%a %U %n' /tmp /var/tmp /dev/shm /root /run/hutch",
 	  "1777 root /tmp\n1777 root /var/tmp\n1777 root /dev/shm\n700 root /root\n"
-	  "755 user /home/user\n711 root /run/hutch\n" },
+	  "711 root /run/hutch\n" },
 	{ "/usr is read-only", "touch /usr/x 2>&1 | sed 's/.*: //'", "Read-only file system\n" },
 	{ "everything else can be written",
 	  "for d in / /root /home /opt /srv /var /var/lib /etc /etc/ssl /etc/ssl/certs /run /tmp; "
@@ -214,10 +214,10 @@ static void test_no_idmap(struct box *b)
 		   box_start(b, &err) == 0,
 	   "without mapped ids: %s", err.msg);
 	is_str(box_sh(b, "for d in / /root /home /opt /srv /var /var/lib /etc /run /tmp; do "
-			 "touch $d/x && rm $d/x || echo no $d; done; stat -c '%U %a %n' /home/user "
+			 "touch $d/x && rm $d/x || echo no $d; done; stat -c '%U %a %n' "
 			 "/root; "
 			 "cat /etc/hostname"),
-	       "user 755 /home/user\nroot 700 /root\nbox\n", "what must be writable is");
+	       "root 700 /root\nbox\n", "what must be writable is");
 	(void)box_stop(b);
 	b->image->idmaps = idmaps;
 	(void)!fchmodat(b->state_fd, "images/host/root", 0700, 0);
@@ -299,8 +299,7 @@ static int unprivileged(void)
 	snprintf(b.layer_path, sizeof(b.layer_path), "%s/layer", b.dir);
 	if (lo_request_build(&b.lo, &err) == 0 &&
 	    image_host_new(&b.image, b.state_fd, b.dir, &err) == 0 &&
-	    layer_make(b.image, b.state_fd, "layer", &b.ids, &err) == 0 &&
-	    box_start(&b, &err) == 0)
+	    layer_make(b.image, b.state_fd, "layer", &b.ids, &err) == 0 && box_start(&b, &err) == 0)
 		said = box_sh(
 			&b,
 			"id -u; hostname; touch /etc/x /root/x && echo y; echo z > /dev/stderr");
