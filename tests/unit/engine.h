@@ -1,0 +1,134 @@
+/* engine.h - an engine on a directory of its own, for tests: real sandboxes, no tree */
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/ev.h"
+#include "sandbox/exec.h"
+#include "sandbox/sandbox.h"
+#include "tests/unit/tap.h"
+
+#define PATIENCE_NS (INT64_C(20) * 1000000000)
+
+static char dir[] = "/tmp/hutch-test-XXXXXX";
+static struct ev_loop loop;
+static int agent_fd;
+static const char *kind = "auto"; /* of control groups */
+
+/* The agent as hutchd would load it, from beside the tests' own directory. */
+static inline int load_agent(const char *self)
+{
+	auto_free char *path = NULL, *copy = realpath(self, NULL);
+	auto_close int file = -1;
+	int fd = memfd_create("hutch-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct stat st;
+
+	for (int i = 0; copy && i < 2; i++)
+		*strrchr(copy, '/') = '\0';
+	if (!copy || asprintf(&path, "%s/hutch-agent", copy) < 0)
+		return -1;
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0 || fstat(file, &st) < 0 ||
+	    sendfile(fd, file, NULL, (size_t)st.st_size) != st.st_size)
+		return -1;
+	(void)fchmod(fd, 0555);
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0
+		       ? -1
+		       : fd;
+}
+
+#define turn_until(cond)                               \
+	({                                             \
+		int64_t end_ = ev_now() + PATIENCE_NS; \
+                                                       \
+		while (!(cond) && ev_now() < end_)     \
+			(void)ev_turn(&loop, 100);     \
+		(cond);                                \
+	})
+
+static inline struct engine *open_engine(void)
+{
+	struct engine_config config = {
+		.loop = &loop, .state_dir = dir, .agent_fd = agent_fd, .cgroup = kind
+	};
+	struct engine *eng = NULL;
+	struct err err = { 0 };
+
+	ok(engine_new(&eng, &config, &err) == 0, "engine opens: %s", err.msg);
+	return eng;
+}
+
+static inline struct sandbox *make_box(struct engine *eng, const char *id)
+{
+	struct spec spec = { 0 };
+	struct sandbox *sb = NULL;
+	struct err err = { 0 };
+
+	(void)snprintf(spec.id, sizeof(spec.id), "%s", id);
+	ok(sandbox_create(eng, &spec, 0, 0, &sb, &err) == 0, "box '%s' is made: %s", id, err.msg);
+	return sb;
+}
+
+/* A reference; NULL when it was refused. */
+static inline struct exec *run(struct sandbox *sb, const char *request)
+{
+	struct exec_request req = { 0 };
+	struct exec *ex = NULL;
+	struct err err = { 0 };
+	int r = exec_request_parse(&req, NULL, request, strlen(request), &err);
+
+	if (r == 0)
+		r = exec_create(sb, &req, &ex, &err);
+	if (r < 0) {
+		printf("# %s: %s\n", request, err.msg);
+		exec_request_done(&req);
+		return NULL;
+	}
+	return exec_ref(ex);
+}
+
+static inline void read_all(struct stream *st, char *out, size_t cap)
+{
+	ssize_t n;
+
+	out[0] = '\0';
+	if (!turn_until(st->ended) || stream_open(st, NULL) < 0)
+		return;
+	n = stream_read(st, out, cap - 1, 0);
+	out[n > 0 ? n : 0] = '\0';
+	stream_close(st);
+}
+
+/* The agent, a state directory and the loop. 0, or what main() returns when the test cannot run. */
+static inline int engine_test_begin(const char *self)
+{
+	(void)signal(SIGPIPE, SIG_IGN);
+	agent_fd = load_agent(self);
+	return agent_fd < 0 || !mkdtemp(dir) || ev_init(&loop, NULL) < 0;
+}
+
+static inline void engine_close(struct engine *eng)
+{
+	engine_free(eng);
+	(void)ev_turn(&loop, 0); /* what the loop still had in its hands */
+}
+
+static inline int engine_test_end(void)
+{
+	char cmd[64];
+
+	ev_done(&loop);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	ok(system(cmd) == 0, "cleaned up");
+	return tap_done();
+}
