@@ -147,10 +147,10 @@ static void test_events(struct engine *eng)
 {
 	struct event_log *all = event_log_open(eng, 0, 0, sees_all);
 	struct event_log *none = event_log_open(eng, 7, 7, sees_none);
+	uint64_t from = all->end;
 	struct sandbox *sb = make_box(eng, "told");
 	struct exec *ex;
 	char text[4096] = "";
-	uint64_t from = all->end;
 	size_t n;
 
 	(void)turn_until(sb->state == SANDBOX_RUNNING);
