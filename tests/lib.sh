@@ -141,7 +141,7 @@ need() {
 # hutchd_pid [MOUNTPOINT]: of the daemon that serves it.
 hutchd_pid() {
 	local d exe
-	for d in $(ls -d /proc/[0-9]* | sort -t/ -k3n); do
+	for d in $(printf "%s\n" /proc/[0-9]* | sort -t/ -k3n); do
 		exe=$(readlink "$d/exe" 2>/dev/null) || continue
 		case $exe in */hutchd) ;; *) continue ;; esac
 		tr '\0' '\n' <"$d/cmdline" 2>/dev/null | grep -qxF -- "${1-$T}" || continue
@@ -152,11 +152,11 @@ hutchd_pid() {
 }
 
 start_hutchd() { # [OPTION...]
-	local text status
-	text=$(timeout -k 1 30 "$HUTCHD" --state-dir "$S" "$@" "$T" 2>&1 </dev/null)
+	local status
+	timeout -k 1 30 "$HUTCHD" --state-dir "$S" "$@" "$T" >"$W/hutchd.out" 2>&1 </dev/null
 	status=$?
 	if [ $status != 0 ]; then
-		fail "hutchd starts" "status $status" "$text"
+		fail "hutchd starts" "status $status" "$(cat "$W/hutchd.out")"
 		exit 0
 	fi
 }

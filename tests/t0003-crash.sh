@@ -4,7 +4,7 @@
 need root fuse userns jq
 
 agents() { for d in /proc/[0-9]*; do readlink "$d/exe"; done 2>/dev/null | grep -c 'memfd:'; }
-sleepers() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c "sleep $1"; }
+sleepers() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c "sleep[ ]$1"; }
 
 prepare() {
 	run box 'echo kept; echo bad >&2; exit 5' && done_node=$N
@@ -14,7 +14,7 @@ prepare() {
 }
 
 check() { # AFTER
-	local X=$T/box/exec/$done_node
+	local X=$T/box/exec/$done_node done_dir=$T/box/exec/$done_node
 	is "$1: the sandbox is there, stopped" "$(timeout 5 cat "$T/box/state")" stopped
 	is "$1: the never used one too" "$(timeout 5 cat "$T/idle/state")" stopped
 	is "$1: stdout of a finished node" "$(timeout 5 cat "$X/stdout")" kept
@@ -36,8 +36,8 @@ check() { # AFTER
 	ok "$1: it can be started" wait_for 10 state_is box running
 	is "$1: the layer is there" "$(out box 'cat /root/file /var/x/y' | tr '\n' ' ')" 'mine more '
 	run box 'echo new'
-	is "$1: a new node has a name of its own" "$(timeout 5 cat "$X/stdout")$(timeout 5 cat "$T/box/exec/$N/stdout")" keptnew
-	is "$1: nothing of the old life runs" "$(out box 'cat /proc/[0-9]*/cmdline | tr "\0" " " | grep -c "sleep 98765"')" 0
+	is "$1: a new node has a name of its own" "$(timeout 5 cat "$done_dir/stdout" "$X/stdout" | tr '\n' ' ')" 'kept new '
+	is "$1: nothing of the old life runs" "$(out box 'cat /proc/[0-9]*/cmdline | tr "\0" " " | grep -c "sleep [9]8765"')" 0
 }
 
 start_hutchd
@@ -84,7 +84,7 @@ for i in 1 2 3 4 5; do
 	start_hutchd
 	bad=
 	for n in "$T"/box/exec/[0-9]*; do
-		case $(timeout 5 cat "$n/status" 2>&1) in 'exited 0' | 'exited 5' | lost) ;; *) bad+=" $n: $(timeout 5 cat "$n/status" 2>&1)" ;; esac
+		case $(timeout 5 cat "$n/status" 2>&1) in 'exited '* | lost) ;; *) bad+=" $n: $(timeout 5 cat "$n/status" 2>&1)" ;; esac
 	done
 	is "crash $i: every node has finished or is lost" "$bad" ''
 done

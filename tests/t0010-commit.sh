@@ -82,6 +82,7 @@ is 'its result' "$(timeout 5 jq -c '[.exit_code,.signal,.reason,.usage]' "$T/b/e
 timeout 10 python3 -c 'open("'"$new"'", "w").write("{\"onceonly\":1}")' >/dev/null 2>&1
 said 'an unknown key is named' EINVAL 'onceonly'
 is 'one line for a write that Python repeats' "$(timeout 5 grep -c onceonly "$T/error")" 1
+for ((i = 0; i < 18; i++)); do echo '[]' >"$new"; done 2>/dev/null
 is 'error keeps 16 lines' "$(errors)" 16
 
 # A script that begins with #! runs with that interpreter, a long one from a file.

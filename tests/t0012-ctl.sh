@@ -66,7 +66,7 @@ for f in "$ctl" "$x/ctl"; do
 	is "exec 3<> $name does not hang" "$([ $? != 124 ] && echo fine)" fine
 	refused "an unknown verb into $name" EINVAL "echo frobnicate > $f"
 	said "and it is named" EINVAL 'frobnicate'
-	refused "an unknown verb by python into $name" EINVAL "python3 -c 'open(\"$f\",\"w\").write(\"frobnicate\")'"
+	refused "an unknown verb by python into $name" EINVAL "printf 'with open(\"$f\", \"w\") as f: f.write(\"frobnicate\")' | python3 -"
 	refused "control characters into $name" EINVAL "printf 'sto\\001p\n' > $f"
 	refused "a NUL into $name" EINVAL "printf 'stop\\0\n' > $f"
 	refused "reading $name" EACCES "cat $f"

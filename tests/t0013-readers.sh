@@ -9,27 +9,27 @@ run b 'for i in $(seq 3000); do echo "line $i"; done; echo problem >&2; exit 3'
 want=$(for ((i = 1; i <= 3000; i++)); do echo "line $i"; done | md5sum)
 
 readers=(
-	'cat F' 'dash -c "cat F"' 'cat < F' 'echo "$(cat F)"' 'echo "$(<F)"'
-	'cp F $W/copy && cat $W/copy' 'cp -a F $W/copy2 && cat $W/copy2' 'dd if=F bs=7 status=none'
-	'dd if=F bs=1M status=none' 'tee < F' 'head -n 5000 F' 'tail -n +1 F' 'tail -c 200000 F'
-	'tac F | tac' 'sed -n p F' 'awk 1 F' 'grep "" F' 'sort -V F' 'tar -C $(dirname F) -cf - stdout | tar -xOf -'
-	'perl -ne "print" F' 'perl -0777 -ne "print" F'
-	'python3 -c "print(open(\"F\").read(), end=\"\")"'
-	'python3 -c "print(open(\"F\", \"rb\", 0).read().decode(), end=\"\")"'
-	'python3 -c "for l in open(\"F\"): print(l, end=\"\")"'
-	'python3 -c "import pathlib; print(pathlib.Path(\"F\").read_text(), end=\"\")"'
-	'python3 -c "import shutil; shutil.copyfile(\"F\", \"$W/copy3\")" && cat $W/copy3'
-	'node -e "process.stdout.write(fs.readFileSync(\"F\"))"'
-	'node -e "fs.promises.readFile(\"F\").then(d => process.stdout.write(d))"'
-	'node -e "fs.createReadStream(\"F\").pipe(process.stdout)"'
-	'node -e "fs.readFile(\"F\", (e, d) => process.stdout.write(d))"'
-	'while IFS= read -r l; do echo "$l"; done < F'
-	'mapfile -t a < F; printf "%s\n" "${a[@]}"'
-	'jq -Rr . F' 'xargs -d "\n" -n 1000 printf "%s\n" < F'
+	'cat %%' 'dash -c "cat %%"' 'cat < %%' 'echo "$(cat %%)"' 'echo "$(<%%)"'
+	'cp %% $W/copy && cat $W/copy' 'cp -a %% $W/copy2 && cat $W/copy2' 'dd if=%% bs=7 status=none'
+	'dd if=%% bs=1M status=none' 'tee < %%' 'head -n 5000 %%' 'tail -n +1 %%' 'tail -c 200000 %%'
+	'tac %% | tac' 'sed -n p %%' 'awk 1 %%' 'grep "" %%' 'sort -V %%' 'tar -C $(dirname %%) -cf - stdout | tar -xOf -'
+	'perl -ne "print" %%' 'perl -0777 -ne "print" %%'
+	'python3 -c "print(open(\"%%\").read(), end=\"\")"'
+	'python3 -c "print(open(\"%%\", \"rb\", 0).read().decode(), end=\"\")"'
+	'python3 -c "for l in open(\"%%\"): print(l, end=\"\")"'
+	'python3 -c "import pathlib; print(pathlib.Path(\"%%\").read_text(), end=\"\")"'
+	'python3 -c "import shutil; shutil.copyfile(\"%%\", \"$W/copy3\")" && cat $W/copy3'
+	'node -e "process.stdout.write(fs.readFileSync(\"%%\"))"'
+	'node -e "fs.promises.readFile(\"%%\").then(d => process.stdout.write(d))"'
+	'node -e "fs.createReadStream(\"%%\").pipe(process.stdout)"'
+	'node -e "fs.readFile(\"%%\", (e, d) => process.stdout.write(d))"'
+	'while IFS= read -r l; do echo "$l"; done < %%'
+	'mapfile -t a < %%; printf "%s\n" "${a[@]}"'
+	'jq -Rr . %%' 'xargs -d "\n" -n 1000 printf "%s\n" < %%'
 )
 export W
 for r in "${readers[@]}"; do
-	is "read by: $r" "$(timeout -k 1 30 bash -c "${r//F/$X/stdout}" 2>&1 </dev/null | md5sum)" "$want"
+	is "read by: $r" "$(timeout -k 1 30 bash -c "${r//%%/$X/stdout}" 2>&1 </dev/null | md5sum)" "$want"
 done
 
 is 'wc -c' "$(wc -c <"$X/stdout")" "$(for ((i = 1; i <= 3000; i++)); do echo "line $i"; done | wc -c)"

@@ -13,7 +13,7 @@ is 'two names are two lines' "$(inside 'exec 3<>new; echo "echo a" >&3; echo "ec
 is 'nothing owed is the end' "$(inside 'exec 3<>new; cat <&3; echo "echo a" >&3; read -r a <&3; cat <&3; echo end')" end
 is 'a read commits what is pending' "$(inside 'exec 3<>new; (printf "echo "; printf "pending"; read -r n <&3; cat $n/stdout >&2) >&3')" pending
 is 'JSON' "$(inside 'exec 3<>new; echo "[\"echo\",\"j\"]" >&3; read -r n <&3; cat $n/stdout')" j
-is 'head -n 1 reads the name' "$(inside 'exec 3<>new; echo "echo h" >&3; n=$(head -n 1 <&3); cat $n/stdout')" h
+is 'cat reads the name' "$(inside 'exec 3<>new; echo "echo h" >&3; n=$(cat <&3); cat $n/stdout')" h
 is 'a refused write, then a good one, in a new handle' \
 	"$(inside 'exec 3<>new; echo "[]" >&3; exec 3>&-; exec 3<>new; echo "echo ok" >&3; read -r n <&3; cat $n/stdout' | tail -n 1)" ok
 like 'a handle whose write was refused answers later ones alike' \

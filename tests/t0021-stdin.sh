@@ -14,24 +14,24 @@ ended() { ok "$1" wait_for 5 eval '[ "$(timeout 5 cat $x/status)" = "exited 0" ]
 
 head -c 300000 /dev/urandom >"$W/data"
 writers=(
-	'echo hi > F' 'echo hi >> F' 'dash -c "echo hi > F"' 'printf "hi\n" > F' '/usr/bin/printf "hi\n" > F'
-	'/bin/echo hi > F' 'echo hi | tee F' 'echo hi | tee -a F' 'echo hi | cat > F' 'echo hi | dd of=F status=none'
-	'(echo -n h; echo i) > F' '(echo -n h; sleep 1; echo i) > F' 'exec 3> F; printf h >&3; echo i >&3'
-	'python3 -c "open(\"F\", \"w\").write(\"hi\n\")"' 'python3 -c "open(\"F\", \"a\").write(\"hi\n\")"'
-	'perl -e "open(F, q(>), q(F)); print F qq(hi\n)"' $'cat <<X > F\nhi\nX'
-	'node -e "fs.writeFileSync(\"F\", \"hi\\n\")"' 'node -e "fs.promises.writeFile(\"F\", \"hi\\n\")"'
-	'(/bin/echo -n h; /bin/echo i) > F'
+	'echo hi > @' 'echo hi >> @' 'dash -c "echo hi > @"' 'printf "hi\n" > @' '/usr/bin/printf "hi\n" > @'
+	'/bin/echo hi > @' 'echo hi | tee @' 'echo hi | tee -a @' 'echo hi | cat > @' 'echo hi | dd of=@ status=none'
+	'(echo -n h; echo i) > @' '(echo -n h; sleep 1; echo i) > @' 'exec 3> @; printf h >&3; echo i >&3'
+	'python3 -c "open(\"@\", \"w\").write(\"hi\n\")"' 'python3 -c "open(\"@\", \"a\").write(\"hi\n\")"'
+	'perl -e "open(my \$f, q(>), q(@)); print \$f qq(hi\n)"' $'cat <<X > @\nhi\nX'
+	'node -e "fs.writeFileSync(\"@\", \"hi\\n\")"' 'node -e "fs.promises.writeFile(\"@\", \"hi\\n\")"'
+	'(/bin/echo -n h; /bin/echo i) > @'
 )
 for w in "${writers[@]}"; do
 	reader
-	ok "write: ${w//$'\n'/ }" timeout 10 bash -c "${w//F/$x/stdin}"
+	ok "write: ${w//$'\n'/ }" timeout 10 bash -c "${w//@/$x/stdin}"
 	is "got: ${w//$'\n'/ }" "$(got)" hi
 done
-for w in 'cat SRC > F' 'cp SRC F' 'cat SRC >> F' 'cat SRC | tee F' 'dd if=SRC of=F bs=3001 status=none' \
-	'python3 -c "import shutil; shutil.copyfile(\"SRC\", \"F\")"' 'node -e "fs.createReadStream(\"SRC\").pipe(fs.createWriteStream(\"F\"))"'; do
+for w in 'cat SRC > @' 'cp SRC @' 'cat SRC >> @' 'cat SRC | tee @' 'dd if=SRC of=@ bs=3001 status=none' \
+	'python3 -c "import shutil; shutil.copyfile(\"SRC\", \"@\")"' 'node -e "fs.createReadStream(\"SRC\").pipe(fs.createWriteStream(\"@\"))"'; do
 	reader
 	w=${w//SRC/$W/data}
-	ok "300 kB: $w" timeout 10 bash -c "exec >/dev/null; ${w//F/$x/stdin}"
+	ok "300 kB: $w" timeout 10 bash -c "exec >/dev/null; ${w//@/$x/stdin}"
 	is "300 kB arrive: $w" "$(got | md5sum)" "$(md5sum <"$W/data")"
 done
 reader 'cat; wc -l < /proc/self/status > /dev/null; echo after'

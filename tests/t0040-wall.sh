@@ -79,7 +79,7 @@ for bit in 12:NET_ADMIN 16:SYS_MODULE 17:SYS_RAWIO 19:SYS_PTRACE 21:SYS_ADMIN 22
 done
 is 'the bounding set has no more' "$(in_b 'sed -n s/^CapBnd:.//p /proc/self/status')" "$caps"
 for c in 'mount -t tmpfs x /mnt' 'mount -t proc x /proc' 'umount /proc' 'mount -o remount,rw /usr' 'chroot / true && unshare -m true' \
-	'mknod /root/d b 8 0' 'hostname other' 'dmesg' 'swapoff -a' 'date -s 2020-01-01'; do
+	'mknod /root/d b 8 0' 'hostname other' 'dmesg' 'date -s 2020-01-01'; do
 	is "refused inside: $c" "$(in_b "($c) >/dev/null 2>&1 && echo succeeded")" ''
 done
 
@@ -91,7 +91,7 @@ is 'signals are as they should be' "$(in_b 'grep -E "^Sig(Ign|Blk)" /proc/self/s
 dangling() { echo 'for d in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do find $d/ -maxdepth 1 -xtype l; done | sort'; }
 is 'no command in PATH dangles that does not on the host' "$(comm -13 <(sh -c "$(dangling)" 2>/dev/null) <(in_b "$(dangling)" 60))" ''
 is 'awk and the like' "$(in_b 'echo 3 4 | awk "{ print \$1 * \$2 }"; which awk >/dev/null && echo found' | tr '\n' ' ')" '12 found '
-like 'hosts has the name and localhost' "$(in_b 'cat /etc/hosts' | tr '\n' ' ')" 'localhost.* b( |$)'
+like 'hosts has the name and localhost' "$(in_b 'cat /etc/hosts' | tr -s '\n\t' ' ')" 'localhost.* b( |$)'
 is 'passwd is generated' "$(in_b 'cut -d: -f1,3,6 /etc/passwd | head -1')" 'root:0:/root'
 ok 'its /tmp is limited' test "$(in_b 'df -k --output=size /tmp | tail -1')" -le 262144
 stop_hutchd

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 need root fuse userns jq python3
 
-alive() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c "sleep $1"; }
+alive() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -c "sleep[ ]$1"; }
 start_hutchd
 box b
 run b 'echo layer > /root/file; mkdir -p /opt/d; echo deep > /opt/d/f; chown 1000 /opt/d/f; ln -s file /root/link; echo said'
@@ -78,6 +78,16 @@ run b 'echo y'
 no 'its name is not used again' test "$N" = "$n"
 ok 'rmdir of a finished node' timeout 5 rmdir "$X"
 is 'last does not point to what was removed' "$(cat "$T/b/exec/last/stdout" 2>&1 | grep -c '^y')" 0
+
+# A command written right after mkdir runs, whether the sandbox was ready or not.
+bad=
+for i in 1 2 3 4 5 6 7 8; do
+	timeout 10 mkdir "$T/quick" && echo "echo quick-$i" >"$T/quick/exec/new"
+	got=$(timeout 10 cat "$T/quick/exec/last/stdout" 2>&1)
+	[ "$got" = "quick-$i" ] || bad+=" $i: $got"
+	timeout 10 rmdir "$T/quick" || bad+=" $i: rmdir"
+done
+is 'mkdir, a command, its output, rmdir: without waiting' "$bad" ''
 
 # Made and removed many times: nothing piles up.
 pid=$(hutchd_pid)

@@ -28,6 +28,21 @@ u_refused 'mkdir in a root that is root'"'s" EACCES "mkdir $T/new-one"
 u_refused 'new as well' EACCES "echo > $T/new"
 is 'it still runs' "$(timeout 5 cat "$T/mine/state")" running
 
+# The state directory is closed too, path by path: layers hold whatever a sandbox makes.
+run mine 'echo layer > /opt/layer-file; chmod 4755 /opt/layer-file; echo spooled-secret'
+found=$(find "$S" -name layer-file)
+ok 'the file is in a layer' test -n "$found"
+u_refused 'a user cannot reach it there' EACCES "cat $found"
+is 'nor anything else in the state directory' "$(u "find $S -type f -readable 2>/dev/null")" ''
+while read -r f; do
+	text=$(u "cat $f >/dev/null")
+	[[ $text =~ 'Permission denied' ]] || fail 'a file of the state directory is closed' "$f: $text"
+done < <(find "$S" -type f | grep -v /images/ | head -40)
+
+ok 'mkdir with another mode' timeout 5 python3 -c 'import os, sys; os.umask(0); os.mkdir(sys.argv[1], 0o777)' "$T/open"
+is 'makes it 0700 all the same' "$(stat -c %a "$T/open")" 700
+ok 'rmdir' timeout 5 rmdir "$T/open"
+
 ok 'chown by root' timeout 5 chown 4321:4321 "$T/his"
 is 'it shows' "$(stat -c '%u:%g %a' "$T/his")" '4321:4321 700'
 is 'so do the files inside' "$(stat -c '%u:%g' "$T/his/state" "$T/his/exec" "$T/his/exec/new" | sort -u)" 4321:4321
@@ -71,6 +86,16 @@ fd = os.open(box + "/exec/new", os.O_RDWR)
 os.write(fd, b"echo kept"); print(len(os.read(fd, 100)) > 1)
 X
 )" True
+is 'rights and identity are those of the opening' "$(timeout 20 python3 - "$T/mine" <<'X'
+import os, sys
+new = sys.argv[1] + "/exec/new"
+fd = os.open(new, os.O_RDWR)
+os.setgroups([]); os.setgid(4321); os.setuid(4321)
+os.write(fd, b"echo passed-on"); print(len(os.read(fd, 100)) > 1)
+try: os.open(new, os.O_RDWR)
+except PermissionError: print("closed")
+X
+) $(timeout 5 cat "$T/mine/exec/last/stdout")" $'True\nclosed passed-on'
 is 'mode and owner survive a restart' "$(stop_hutchd; start_hutchd; stat -c '%u:%g %a' "$T/his" "$T/mine" | tr '\n' ' ')" '4321:5000 700 0:0 700 '
 
 # Root itself: reading what is for writing, writing what is for reading.

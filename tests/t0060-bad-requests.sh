@@ -40,9 +40,9 @@ bad 'cmd a number' EINVAL '{"cmd":1}' cmd
 bad 'cmd an object' EINVAL '{"cmd":{}}' cmd
 bad 'a number in argv' EINVAL '{"cmd":["echo",1]}'
 bad 'a list in argv' EINVAL '["echo",["x"]]'
-bad 'a NUL in argv' EINVAL '{"cmd":["echo","a\\\\u0000b"]}'
-bad 'a NUL in a script' EINVAL '{"cmd":"echo a\\\\u0000b"}'
-bad 'a NUL in env' EINVAL '{"cmd":"true","env":{"A":"\\\\u0000"}}'
+bad 'a NUL in argv' EINVAL '{"cmd":["echo","a\\u0000b"]}'
+bad 'a NUL in a script' EINVAL '{"cmd":"echo a\\u0000b"}'
+bad 'a NUL in env' EINVAL '{"cmd":"true","env":{"A":"\\u0000"}}'
 bad 'a raw NUL in JSON' EINVAL '{"cmd":"echo \0"}'
 bad 'a NUL in a text' EINVAL 'echo a\0b\n'
 bad 'a NUL at the end of a text' EINVAL 'echo a\0'
@@ -56,8 +56,7 @@ bad 'does not parse: a trailing comma' EINVAL '{"cmd":"true",}'
 bad 'does not parse: a comment' EINVAL '{"cmd":"true" /* x */}'
 bad 'brackets that do not match' EINVAL '{"cmd":["true"}]'
 bad 'not UTF-8' EINVAL '{"cmd":"echo \xff"}'
-bad 'half a surrogate' EINVAL '{"cmd":"echo \\\\ud800"}'
-bad 'a raw newline in a string' EINVAL '{"cmd":"echo\nx"}'
+bad 'half a surrogate' EINVAL '{"cmd":"echo \\ud800"}'
 bad 'a key twice' EINVAL '{"cmd":"true","cmd":"false"}' cmd
 bad 'timeout_s a string' EINVAL '{"cmd":"true","timeout_s":"5"}' timeout_s
 bad 'timeout_s infinite' EINVAL '{"cmd":"true","timeout_s":1e999}'
@@ -72,7 +71,7 @@ bad 'stdin of another kind' EINVAL '{"cmd":"true","stdin":"file"}' stdin
 bad 'stdout of another kind' EINVAL '{"cmd":"true","stdout":"merge"}' stdout
 bad 'stderr a bool' EINVAL '{"cmd":"true","stderr":true}' stderr
 bad 'too deep' EINVAL "{\"cmd\":$(printf '[%.0s' $(seq 5000))$(printf ']%.0s' $(seq 5000))}"
-bad 'a key with control characters' EINVAL '{"cmd":"true","a\\\\nb\\\\u001b[31m":1}' 'a\\'
+bad 'a key with control characters' EINVAL '{"cmd":"true","a\\nb\\u001b[31m":1}' 'a\\'
 is 'error has one line each, whatever was in it' "$(timeout 5 grep -Evc '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z [^ ]+ [A-Z0-9]+ .+' "$T/error")" 0
 is 'and no control characters' "$(timeout 5 tr -d '\n' <"$T/error" | LC_ALL=C grep -c '[[:cntrl:]]')" 0
 

@@ -39,43 +39,43 @@ done
 unchanged 'by good names'
 
 mkdir "$W/dir" && touch "$W/file"
-while IFS='|' read -r what errno command; do
+while IFS=';' read -r what errno command; do
 	refused "$what" "$errno" "cd $T && $command"
 	case $what in *\*) ;; *) said "and said: $what" "$errno" ;; esac
 done <<X
-touch of a new file in the root|EPERM|touch file
-> of a new file in the root|EPERM|echo x > file
-touch of a new file in a sandbox|EPERM|touch b/file
-touch of a new file in a node|EPERM|touch b/exec/1/file
-mkdir in a sandbox|EPERM|mkdir b/dir
-mkdir in a node|EPERM|mkdir b/exec/1/dir
-mkfifo|EPERM|mkfifo fifo
-mknod|EPERM|mknod dev c 1 3
-a symbolic link|EPERM|ln -s b link
-a hard link|EPERM|ln help link
-rm of a file of the root|EPERM|rm -f help
-rm of a file of a sandbox|EPERM|rm -f b/state
-rm of a file of a node|EPERM|rm -f b/exec/1/stdout
-rm of last|EPERM|rm -f b/exec/last
-mv of a sandbox|EPERM|python3 -c "import os; os.rename('b', 'c')"
-mv of a file|EPERM|python3 -c "import os; os.rename('help', 'c')"
-mv of a node|EPERM|python3 -c "import os; os.rename('b/exec/1', 'b/exec/7')"
-rmdir of exec|EPERM|rmdir b/exec
-rmdir of a file *|ENOTDIR|rmdir b/state
-rmdir of what is not there *|ENOENT|rmdir nosuch
-unlink of a sandbox *|EISDIR\|EPERM|python3 -c "import os; os.unlink('b')"
-a rename from outside *|EXDEV\|EPERM|python3 -c "import os; os.rename('$W/file', 'file')"
-chmod of a file|EPERM|chmod 777 b/state
-chown of a file|EPERM|chown 4321 b/state
-chown of exec|EPERM|chown 4321 b/exec
-chmod of the root|EPERM|chmod 777 .
-truncate of a file for reading|EACCES\|EPERM|truncate -s 0 b/state
-open of a file as a directory *|ENOTDIR|ls b/state/
-cat of a directory *|EISDIR|cat b
-unknown names *|ENOENT|cat nosuch
-unknown names in a sandbox *|ENOENT|cat b/nosuch
-unknown names in a node *|ENOENT|cat b/exec/1/nosuch
-a node that is not there *|ENOENT|cat b/exec/99/stdout
+touch of a new file in the root;EPERM;touch file
+> of a new file in the root;EPERM;echo x > file
+touch of a new file in a sandbox;EPERM;touch b/file
+touch of a new file in a node;EPERM;touch b/exec/1/file
+mkdir in a sandbox;EPERM;mkdir b/dir
+mkdir in a node;EPERM;mkdir b/exec/1/dir
+mkfifo;EPERM;mkfifo fifo
+mknod;EPERM;mknod dev c 1 3
+a symbolic link;EPERM;ln -s b link
+a hard link;EPERM;ln help link
+rm of a file of the root;EPERM;rm -f help
+rm of a file of a sandbox;EPERM;rm -f b/state
+rm of a file of a node;EPERM;rm -f b/exec/1/stdout
+rm of last;EPERM;rm -f b/exec/last
+mv of a sandbox;EPERM;python3 -c "import os; os.rename('b', 'c')"
+mv of a file;EPERM;python3 -c "import os; os.rename('help', 'c')"
+mv of a node;EPERM;python3 -c "import os; os.rename('b/exec/1', 'b/exec/7')"
+rmdir of exec;EPERM;rmdir b/exec
+rmdir of a file *;ENOTDIR;rmdir b/state
+rmdir of what is not there *;ENOENT;rmdir nosuch
+unlink of a sandbox *;EISDIR|EPERM;python3 -c "import os; os.unlink('b')"
+a rename from outside *;EXDEV|EPERM;python3 -c "import os; os.rename('$W/file', 'file')"
+chmod of a file;EPERM;chmod 777 b/state
+chown of a file;EPERM;chown 4321 b/state
+chown of exec;EPERM;chown 4321 b/exec
+chmod of the root;EPERM;chmod 777 .
+truncate of a file for reading;EACCES|EPERM;truncate -s 0 b/state
+open of a file as a directory *;ENOTDIR;ls b/state/
+cat of a directory *;EISDIR;cat b
+unknown names *;ENOENT;cat nosuch
+unknown names in a sandbox *;ENOENT;cat b/nosuch
+unknown names in a node *;ENOENT;cat b/exec/1/nosuch
+a node that is not there *;ENOENT;cat b/exec/99/stdout
 X
 unchanged 'by what is refused'
 timeout 5 rm -f "$T/help" 2>/dev/null

@@ -64,6 +64,7 @@ ok 'and by a reader that stopped in between' gone $stopper 100
 is 'every byte' "$(cat "$W/stopper")" "$want"
 is 'the command ended well' "$(timeout 30 cat "$x/code")" 0
 ok 'rmdir of the node gives the disk back' timeout 10 rmdir "$x"
-pid=$(hutchd_pid)
-ok 'the daemon has not grown' test "$(awk '/^VmRSS/ { print $2 }' "/proc/$pid/status")" -lt 100000
+pid=$(hutchd_pid) most=100000
+if ldd "$HUTCHD" | grep -q libasan; then most=800000; fi # it keeps what was freed
+ok 'the daemon has not grown' test "$(awk '/^VmRSS/ { print $2 }' "/proc/$pid/status")" -lt $most
 stop_hutchd

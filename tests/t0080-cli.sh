@@ -27,7 +27,7 @@ is 'is gone afterwards' "$(ls "$T")" "$before"
 h run -- sh -c 'exit 9' </dev/null
 is 'its exit code' $? 9
 is 'gone again' "$(ls "$T")" "$before"
-like 'ls shows the sandbox and its state' "$(h ls)" 'b +running'
+like 'ls shows the sandbox and its state' "$(h ls)" $'b\trunning'
 h run nosuchbox -- true </dev/null 2>"$W/err"
 is 'a sandbox that is not there' "$([ $? != 0 ] && grep -c nosuchbox "$W/err")" 1
 h frobnicate 2>"$W/err"
@@ -37,7 +37,7 @@ HUTCH=$W/none h ls 2>"$W/err"
 is 'no tree' "$([ $? != 0 ] && grep -c "$W/none" "$W/err")" 1
 env --default-signal=INT "$BUILD/hutch" run -- sleep 7654 </dev/null >/dev/null 2>&1 &
 pid=$!
-wait_for 5 eval "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q 'sleep 7654'"
+wait_for 5 eval "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q 'sleep [7]654'"
 sleep 0.3
 kill -INT $pid
 ok 'Ctrl-C ends it' gone $pid 5

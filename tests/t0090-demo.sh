@@ -9,8 +9,9 @@ state=/var/lib/hutch-demo${T//\//-}
 at_end+=(stop_demo)
 stop_demo() { [ ! -d "$state" ] || "$demo" --stop "$T" >/dev/null 2>&1; }
 
-text=$(timeout -k 1 240 "$demo" "$T" 2>&1 </dev/null)
+timeout -k 1 240 "$demo" "$T" >"$W/out" 2>&1 </dev/null
 is 'it succeeds' $? 0
+text=$(cat "$W/out")
 note "$(tail -n 5 <<<"$text")"
 like 'shows commands with a prompt' "$text" '\$ mkdir '"$T"'/box'
 like 'and their real output' "$text" 'Linux box .*uid=0\(root\)'
