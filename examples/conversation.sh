@@ -2,7 +2,7 @@
 # A conversation: one process that is asked, answers, and is asked again.
 #
 # An open handle on `stdin` keeps it from ending, and a reader of `stdout` waits
-# for what comes next. Here awk is a calculator that adds up what it is told.
+# for what comes next. Here a shell is a calculator that adds up what it is told.
 set -eu
 tree=${HUTCH:-/run/hutch}
 box=$(mktemp -d "$tree/conversation-XXXXXX")
@@ -11,7 +11,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 exec 3<>"$box/exec/new"
-echo "exec awk '{ sum += \$1; print sum; fflush() }'" >&3
+echo 'sum=0; while read -r number; do sum=$((sum + number)); echo "$sum"; done' >&3
 read -r n <&3
 
 exec 4>"$box/exec/$n/stdin"

@@ -60,8 +60,9 @@ int bench_remove(const struct bench *, struct err *);
 
 /* ---- bench_stream.c ---- */
 
-/* Bytes per second of `bytes` through a pipe of the usual size, and through the node stdout. */
-int bench_pipe_rate(const struct bench *, uint64_t bytes, double *ret, struct err *);
+/* Bytes per second of `bytes` through a pipe of the usual size, and through the node stdout.
+ * `apart`: the writer and the reader of the pipe each on a core of its own. */
+int bench_pipe_rate(const struct bench *, uint64_t bytes, bool apart, double *ret, struct err *);
 int bench_node_rate(const struct bench *, uint64_t bytes, double *ret, struct err *);
 /* How long reading `status` and looking up a name that is not there take, while a command of the
  * same sandbox writes `bytes`. */

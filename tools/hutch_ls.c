@@ -172,30 +172,34 @@ static void print_lines(const struct boxes *boxes)
 	}
 }
 
+/* NULL: no memory. */
+static cJSON *box_to_json(const struct box *b)
+{
+	cJSON *obj = cJSON_CreateObject();
+
+	if (cJSON_AddStringToObject(obj, "id", b->id) &&
+	    cJSON_AddStringToObject(obj, "state", b->state) &&
+	    cJSON_AddStringToObject(obj, "owner", b->owner) &&
+	    cJSON_AddNumberToObject(obj, "uid", b->uid) &&
+	    cJSON_AddNumberToObject(obj, "running", b->running) &&
+	    cJSON_AddNumberToObject(obj, "commands", b->commands))
+		return obj;
+	cJSON_Delete(obj);
+	return NULL;
+}
+
+/* An array with a line for each. */
 static int print_json(const struct boxes *boxes, struct err *err)
 {
-	AUTO(cJSON_Delete) cJSON *list = cJSON_CreateArray();
-	auto_free char *text = NULL;
-
 	for (size_t i = 0; i < boxes->n; i++) {
-		const struct box *b = &boxes->v[i];
-		cJSON *obj = cJSON_CreateObject();
+		AUTO(cJSON_Delete) cJSON *obj = box_to_json(&boxes->v[i]);
+		auto_free char *text = obj ? cJSON_PrintUnformatted(obj) : NULL;
 
-		if (!cJSON_AddStringToObject(obj, "id", b->id) ||
-		    !cJSON_AddStringToObject(obj, "state", b->state) ||
-		    !cJSON_AddStringToObject(obj, "owner", b->owner) ||
-		    !cJSON_AddNumberToObject(obj, "uid", b->uid) ||
-		    !cJSON_AddNumberToObject(obj, "running", b->running) ||
-		    !cJSON_AddNumberToObject(obj, "commands", b->commands) ||
-		    !cJSON_AddItemToArray(list, obj)) {
-			cJSON_Delete(obj);
+		if (!text)
 			return err_set(err, ENOMEM, "print the list");
-		}
+		printf("%s%s", i > 0 ? ",\n " : "[", text);
 	}
-	text = cJSON_Print(list);
-	if (!text)
-		return err_set(err, ENOMEM, "print the list");
-	puts(text);
+	puts(boxes->n > 0 ? "]" : "[]");
 	return 0;
 }
 

@@ -83,6 +83,9 @@ static int enter_box(struct run *run, struct err *err)
 		if (buf_add(&blank, "\n", 1) < 0)
 			return err_set(err, ENOMEM, "make a sandbox");
 		r = ask_for_name(run->root.fd, "new", &blank, run->box);
+		if (r == -EACCES)
+			return err_say(err, EACCES, "make a sandbox: %s/new is not open to you",
+				       run->root.path);
 		if (r < 0)
 			return hutch_refused(&run->root, -r, "make a sandbox", err);
 	}
@@ -177,8 +180,11 @@ static void explain(const struct run *run, const struct relay_outcome *outcome)
 	AUTO(cJSON_Delete) cJSON *result = NULL;
 	const char *reason, *why;
 
-	if (hutch_read_text(run->node_fd, "result.json", text, sizeof(text)) < 0)
+	if (hutch_read_text(run->node_fd, "result.json", text, sizeof(text)) < 0) {
+		hutch_warn("run: '%s': it was killed, since %s/%s/exec/%s was removed",
+			   run->argv[0], run->root.path, run->box, run->node);
 		return;
+	}
 	result = cJSON_Parse(text);
 	reason = member(result, "reason");
 	why = member(result, "error");

@@ -99,13 +99,18 @@ void hutch_root_done(struct hutch_root *root)
 int hutch_box_open(const struct hutch_root *root, const char *id, struct err *err)
 {
 	const char *fault = name_fault(id);
-	int fd;
+	auto_close int fd = -1;
 
 	if (fault)
 		return err_say(err, EINVAL, "sandbox '%s': %s", id, fault);
 	fd = openat(root->fd, id, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0)
-		return fd;
+	if (fd >= 0 && faccessat(fd, ".", X_OK, AT_EACCESS) == 0)
+		return TAKE_FD(fd);
+	if (errno == EACCES)
+		return err_say(err, EACCES,
+			       "sandbox '%s': it is not yours (its owner may let you in with chgrp "
+			       "and chmod)",
+			       id);
 	if (errno == ENOENT || errno == ENOTDIR)
 		return err_say(
 			err, ENOENT,
