@@ -242,7 +242,7 @@ run() {
 # out BOX REQUEST [SECONDS]: prints what the command wrote to stdout.
 out() {
 	local N X C
-	run "$@" && timeout -k 1 "${3:-30}" cat "$X/stdout"
+	run "$@" && { timeout -k 1 "${3:-30}" cat "$X/stdout" || echo "(cat: status $?)"; }
 }
 
 # res KEY: a member of result.json of the last `run`.

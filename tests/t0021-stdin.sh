@@ -7,7 +7,7 @@ start_hutchd
 box b
 # reader: a command that copies stdin to stdout; sets x. got: its output once it has ended.
 reader() { x=$T/b/exec/$(node b "${1:-cat}"); }
-got() { timeout 20 cat "$x/stdout"; }
+got() { timeout 20 cat "$x/stdout" || echo "(cat: status $?)"; }
 runs() { [ "$(timeout 5 cat "$x/status")" = running ]; }
 still() { sleep 0.4; ok "$1" runs; }
 ended() { ok "$1" wait_for 5 eval '[ "$(timeout 5 cat $x/status)" = "exited 0" ]'; }

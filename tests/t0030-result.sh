@@ -92,6 +92,16 @@ is 'signal reaches the process group' "$(timeout 5 cat "$T/b/exec/$n/code")" 130
 # Numbers.
 run b 'head -c 12345 /dev/zero; head -c 678 /dev/zero >&2'
 is 'stdout_bytes and stderr_bytes' "$(res stdout_bytes) $(res stderr_bytes)" '12345 678'
+# What was in the pipe when the leader ended is in the spool when the result is there, whoever
+# else holds the pipe.
+bad=
+for ((i = 0; i < 20; i++)); do
+	run b 'head -c 60000 /dev/zero; sleep 5 & head -c 40000 /dev/zero >&2; kill -9 $$'
+	got="$(res stdout_bytes) $(stat -c %s "$X/stdout") $(res stderr_bytes) $(stat -c %s "$X/stderr")"
+	[ "$got" = '60000 60000 40000 40000' ] || bad+=" $got;"
+done
+is 'a result has all that was written before' "$bad" ''
+timeout 5 bash -c "echo kill > $T/b/ctl"
 run b 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'
 ok 'cpu time is counted' test "$(res usage.cpu_user_ms)" -gt 0
 run b '["python3","-c","x = bytearray(60000000)"]'

@@ -85,6 +85,16 @@ kill -INT $pid
 wait $pid
 is 'a signal that was ignored stays ignored' $? 0
 
+for box in b ''; do
+	# shellcheck disable=SC2086
+	start_run $box -- sh -c 'echo started; exec sleep 7655'
+	wait_started
+	kill -KILL $pid
+	wait $pid 2>/dev/null
+	ok "kill -9 ends the command in '$box'" wait_for 5 eval "! pgrep -f '^sleep 7655'"
+done
+ok 'and the throw-away sandbox' wait_for 5 eval "[ \"\$(boxes)\" = 'b ' ]"
+
 # What it depends on goes away.
 start_run b -- sh -c 'echo started; exec sleep 60'
 wait_started
@@ -100,5 +110,4 @@ h ls 2>err
 is 'and hutch ls says so' "$? $(grep -c 'has died' err)" '125 1'
 sleep 1.5
 start_hutchd
-rmdir "$T"/sbx_*
 stop_hutchd

@@ -145,14 +145,17 @@ static bool sees_none(const struct event_log *log, const struct sandbox *sb)
 
 static void test_events(struct engine *eng)
 {
-	struct event_log *all = event_log_open(eng, 0, 0, sees_all);
-	struct event_log *none = event_log_open(eng, 7, 7, sees_none);
+	const struct event_viewer root = { 0 }, other = { .uid = 7, .gid = 7 };
+	struct event_log *all = event_log_find(eng, &root, sees_all);
+	struct event_log *none = event_log_find(eng, &other, sees_none);
 	uint64_t from = all->end;
 	struct sandbox *sb = make_box(eng, "told");
 	struct exec *ex;
 	char text[4096] = "";
 	size_t n;
 
+	event_log_open(all);
+	event_log_open(none);
 	(void)turn_until(sb->state == SANDBOX_RUNNING);
 	ex = run(sb, "{\"cmd\":\"exit 3\"}");
 	(void)turn_until(ex->state == EXEC_DONE);

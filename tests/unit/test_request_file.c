@@ -77,8 +77,9 @@ static const struct request_file_ops ops = {
 	.busy = "join the pieces",
 };
 
-static int blank_only(const char *bytes, size_t len, struct err *err)
+static int blank_only(const struct request_file *rf, const char *bytes, size_t len, struct err *err)
 {
+	(void)rf;
 	for (size_t i = 0; i < len; i++)
 		if (!strchr(" \n", bytes[i]))
 			return err_say(err, EINVAL, "not blank");
