@@ -40,7 +40,7 @@ static bool ready_check(const struct agent_event *ev)
 
 static bool setup_failed_check(const struct agent_event *ev)
 {
-	return ev->value >= 0 && ev->value <= AGENT_SETUP_STAGE_MAX && errno_check(ev->error);
+	return ev->value >= 0 && ev->value <= AGENT_SETUP_VALUE_MAX && errno_check(ev->error);
 }
 
 static bool failed_check(const struct agent_event *ev)

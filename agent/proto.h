@@ -25,6 +25,9 @@
 /* Values of AGENT_SETUP_FAILED: rows of launch_stages, and the agent's own preparation. */
 #define AGENT_SETUP_STAGE_MAX 63
 #define AGENT_SETUP_SELF      AGENT_SETUP_STAGE_MAX
+/* Or a mount of the sandbox's spec, by its index from here on. */
+#define AGENT_SETUP_MOUNT     (AGENT_SETUP_STAGE_MAX + 1)
+#define AGENT_SETUP_VALUE_MAX (AGENT_SETUP_MOUNT + 63)
 
 enum agent_op {
 	AGENT_OP_EXEC = 1,

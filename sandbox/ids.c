@@ -6,11 +6,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -50,6 +52,61 @@ int ids_write(pid_t pid, const struct id_range *ids, struct err *err)
 		return r;
 	snprintf(text, sizeof(text), "0 %u %u", ids->base, ids->count);
 	return write_file(proc_pid, "uid_map", text, err);
+}
+
+/* One line per entry. */
+static int write_map(int proc_pid, const char *name, const struct id_map *map, size_t n,
+		     struct err *err)
+{
+	char text[4096]; /* the kernel takes less than a page */
+	size_t len = 0;
+
+	for (size_t i = 0; i < n && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %u %u\n", map[i].from,
+					map[i].to, map[i].count);
+	if (len >= sizeof(text))
+		return err_say(err, E2BIG, "too many ids for %s", name);
+	return write_file(proc_pid, name, text, err);
+}
+
+/* A user namespace lives as long as a process in it or a descriptor of it. */
+static pid_t clone_sleeper(void)
+{
+	pid_t parent = getpid();
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+
+	if (pid != 0)
+		return pid;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+int ids_userns_make(const struct id_map *uid, const struct id_map *gid, size_t gids,
+		    struct err *err)
+{
+	char path[64];
+	int fd = -1, r, proc_pid;
+	pid_t pid = clone_sleeper();
+
+	if (pid < 0)
+		return err_set(err, errno, "make a user namespace");
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	proc_pid = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = proc_pid < 0 ? err_set(err, errno, "open %s", path)
+			 : write_map(proc_pid, "uid_map", uid, 1, err);
+	if (r == 0)
+		r = write_map(proc_pid, "gid_map", gid, gids, err);
+	if (r == 0) {
+		r = fd = ids_userns(pid);
+		if (fd < 0)
+			err_set(err, -fd, "open a user namespace");
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	close_auto(&proc_pid);
+	return r;
 }
 
 int ids_userns(pid_t pid)

@@ -11,16 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -192,22 +188,12 @@ static bool kernel_overlays_idmapped(void)
 /* Can this file system be mounted with ids mapped? The only way to know is to do it. */
 static bool probe_idmap(const struct image *image)
 {
-	const struct id_range some = { 0x70000000, 65536 };
+	const struct id_map some = { 0, 0x70000000, 65536 };
 	auto_close int userns = -1, tree = -1;
-	pid_t pid;
 
 	if (geteuid() != 0 || !kernel_overlays_idmapped())
 		return false;
-	pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
-	if (pid == 0)
-		for (;;)
-			pause();
-	if (pid < 0)
-		return false;
-	if (ids_write(pid, &some, NULL) == 0)
-		userns = ids_userns(pid);
-	(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, 0);
+	userns = ids_userns_make(&some, &some, 1, NULL);
 	if (userns >= 0)
 		tree = image_mount(image, userns);
 	return tree >= 0;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sandbox/fds.h"
 #include "sandbox/launch.h"
 
 #define CHILD_CONTROL_FD 3 /* AGENT_CONTROL_FD */
@@ -18,8 +19,12 @@
 struct child {
 	const struct launch_plan *plan;
 	int control, agent;
+	struct launch_name name;
 	/* Detached mounts that hutchd sent; -1: it may not make any, open by path. */
 	int image_tree, layer_tree;
+	struct fds mounts; /* detached, in the order of plan->mounts */
+	bool own_mounts;   /* made here, not by a helper of hutchd's */
+	size_t at_mount;   /* of the stages that are about them: the one that failed, plus 1 */
 	/* O_PATH, -1 until the stage that opens them. */
 	int staging; /* rootfs_mount: a tmpfs of ours that the sandbox sees two directories of */
 	int root;    /* rootfs_mount: the new root */
@@ -45,6 +50,12 @@ struct image {
 int ids_write(pid_t, const struct id_range *, struct err *);
 /* ids.c: the user namespace of a process; a descriptor or a negative errno. */
 int ids_userns(pid_t);
+/* ids.c: a user namespace to map the ids of a mount with: what belongs to `from` on disk belongs
+ * to `to` where it is mounted. A descriptor or a negative errno. */
+struct id_map {
+	uint32_t from, to, count;
+};
+int ids_userns_make(const struct id_map *uid, const struct id_map *gid, size_t gids, struct err *);
 /* image_host.c: in the parent. A detached mount of the lower directory, its ids mapped by the
  * user namespace if the image can (userns may be -1); -EPERM: not root. */
 int image_mount(const struct image *, int userns);
@@ -56,15 +67,19 @@ int child_wait_maps(struct child *);           /* launch.c */
 int ids_become_root(struct child *);           /* ids.c */
 int namespaces_enter_cgroup(struct child *);   /* namespaces.c */
 int namespaces_private_mounts(struct child *); /* namespaces.c */
+int mounts_receive(struct child *);            /* mounts_attach.c */
 int rootfs_mount(struct child *);              /* rootfs.c */
 int rootfs_bind_host(struct child *);          /* rootfs.c */
 int dev_mount(struct child *);                 /* dev.c */
 int rootfs_mount_proc(struct child *);         /* rootfs.c */
 int masks_apply(struct child *);               /* masks.c */
 int rootfs_mount_tmp(struct child *);          /* rootfs.c */
+int mounts_attach(struct child *);             /* mounts_attach.c */
 int namespaces_lo_up(struct child *);          /* namespaces.c */
 int rootfs_pivot(struct child *);              /* rootfs.c */
+int child_wait_name(struct child *);           /* launch.c */
 int namespaces_hostname(struct child *);       /* namespaces.c */
+int layer_write_name(struct child *);          /* layer.c */
 int rlimits_set(struct child *);               /* rlimits.c */
 int caps_drop(struct child *);                 /* caps.c */
 int child_exec_agent(struct child *);          /* launch.c */

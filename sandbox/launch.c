@@ -6,6 +6,8 @@
  *	opens detached mounts of image and layer
  *	one message with them --------------->	the other stages, one after the other
  *	returns					execveat: the agent
+ *	(mounts_give() ---------------------->)	of a spec with mounts: before the root is mounted
+ *	(launch_name_send() ----------------->)	of one that was made ahead: before the agent
  *	... loop ... <------------------------	AGENT_READY
  *
  * hutchd waits for nothing.  If it dies or gives up, the child sees the end of
@@ -20,6 +22,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -44,15 +47,19 @@ static const struct stage {
 	{ "become user 0 of the sandbox", ids_become_root },
 	{ "unshare the cgroup namespace", namespaces_enter_cgroup },
 	{ "make the mounts private", namespaces_private_mounts },
+	{ "receive the directories to mount", mounts_receive },
 	{ "mount the root filesystem", rootfs_mount },
 	{ "bind /usr from the host", rootfs_bind_host },
 	{ "mount /dev", dev_mount },
 	{ "mount /proc", rootfs_mount_proc },
 	{ "mask /proc", masks_apply },
 	{ "mount /tmp", rootfs_mount_tmp },
+	{ "mount the directories of the spec", mounts_attach },
 	{ "bring up the loopback link", namespaces_lo_up },
 	{ "pivot into the root filesystem", rootfs_pivot },
+	{ "wait for its name", child_wait_name },
 	{ "set the hostname", namespaces_hostname },
+	{ "write its name", layer_write_name },
 	{ "set resource limits", rlimits_set },
 	{ "drop capabilities", caps_drop },
 	{ "execute the agent", child_exec_agent },
@@ -91,31 +98,35 @@ int child_keep_fds(struct child *c)
 /* The go: one byte, and the detached mounts where hutchd may make them. */
 int child_wait_maps(struct child *c)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control;
-	char go;
-	struct iovec iov = { &go, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *cm;
-	ssize_t n = recvmsg(c->control, &msg, MSG_CMSG_CLOEXEC);
+	struct fds trees;
+	char go = 0;
+	ssize_t n = fds_receive(c->control, &go, 1, &trees);
 
 	if (n < 0)
-		return -errno;
+		return (int)n;
 	if (n == 0)
 		_exit(1); /* hutchd gave up: nobody listens */
-	cm = CMSG_FIRSTHDR(&msg);
-	if (cm && cm->cmsg_type == SCM_RIGHTS && cm->cmsg_len == CMSG_LEN(2 * sizeof(int))) {
-		memcpy(&c->image_tree, CMSG_DATA(cm), sizeof(int));
-		memcpy(&c->layer_tree, CMSG_DATA(cm) + sizeof(int), sizeof(int));
+	if (trees.n == 2) {
+		c->image_tree = trees.fd[0];
+		c->layer_tree = trees.fd[1];
 	}
 	return 0;
+}
+
+/* All that comes before could be done for a sandbox that nobody has asked for yet. */
+int child_wait_name(struct child *c)
+{
+	ssize_t n;
+
+	if (c->plan->name) {
+		c->name = *c->plan->name;
+		return 0;
+	}
+	(void)prctl(PR_SET_NAME, "hutch-blank");
+	n = recv(c->control, &c->name, sizeof(c->name), 0);
+	if (n == 0)
+		_exit(1); /* hutchd ends: nobody has wanted it */
+	return n < 0 ? -errno : n == sizeof(c->name) ? 0 : -EPROTO;
 }
 
 int child_exec_agent(struct child *c)
@@ -145,7 +156,7 @@ static _Noreturn void child_run(struct child *c)
 		int r = launch_stages[i].run(c);
 
 		if (r < 0) {
-			ev.value = (int32_t)i;
+			ev.value = (int32_t)(c->at_mount ? AGENT_SETUP_MOUNT + c->at_mount - 1 : i);
 			ev.error = -r;
 			break;
 		}
@@ -194,27 +205,9 @@ static int open_trees(const struct launch_plan *plan, pid_t pid, int tree[2], st
 
 static int release_child(int control, const int tree[2], struct err *err)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} cm = { 0 };
-	char go = 0;
-	struct iovec iov = { &go, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int r = fds_send(control, "", 1, tree, tree[0] < 0 ? 0 : 2);
 
-	if (tree[0] >= 0) {
-		cm.align = (struct cmsghdr){
-			.cmsg_len = CMSG_LEN(2 * sizeof(int)),
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-		};
-		memcpy(CMSG_DATA(&cm.align), tree, 2 * sizeof(int));
-		msg.msg_control = &cm;
-		msg.msg_controllen = sizeof(cm);
-	}
-	if (sendmsg(control, &msg, MSG_NOSIGNAL) < 0)
-		return err_set(err, errno, "release process 1");
-	return 0;
+	return r < 0 ? err_set(err, -r, "release process 1") : 0;
 }
 
 static int prepare_child(const struct launch_plan *plan, pid_t pid, int control, struct err *err)
@@ -269,5 +262,22 @@ int launch(const struct launch_plan *plan, struct launched *ret, struct err *err
 		return r;
 	}
 	*ret = (struct launched){ pid, pidfd, pair[0] };
+	return 0;
+}
+
+void launch_name_fill(struct launch_name *name, const char *hostname)
+{
+	*name = (struct launch_name){ 0 };
+	(void)snprintf(name->hostname, sizeof(name->hostname), "%s", hostname);
+	(void)snprintf(name->hosts, sizeof(name->hosts),
+		       "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n"
+		       "::1\tlocalhost ip6-localhost ip6-loopback\n",
+		       hostname);
+}
+
+int launch_name_send(int control, const struct launch_name *name, struct err *err)
+{
+	if (send(control, name, sizeof(*name), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return err_set(err, errno, "name process 1");
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/text.h"
 #include "net/link/lo.h"
 
 /* A block of host ids: `base` is user 0 inside. count 1: an unprivileged hutchd's own id. */
@@ -30,11 +31,18 @@ void image_free(struct image *);
  * holds `name`. On failure the caller removes what there is. */
 int layer_make(const struct image *, int dirfd, const char *name, const struct id_range *,
 	       struct err *);
-/* Of a layer that no sandbox has run in yet: its /etc/hostname and /etc/hosts. */
-int layer_set_hostname(int dirfd, const char *name, const char *hostname, struct err *);
+/* What a sandbox is called, as its files say it: the child copies bytes only. */
+struct launch_name {
+	char hostname[NAME_MAX_LEN + 1];
+	char hosts[256]; /* /etc/hosts; written, like /etc/hostname, where the layer's is empty */
+};
+void launch_name_fill(struct launch_name *, const char *hostname);
+
+struct spec_mount;
 
 struct launch_plan {
-	const char *hostname;
+	/* NULL: process 1 waits for launch_name_send() before it starts the agent. */
+	const struct launch_name *name;
 	struct id_range ids;
 	const struct image *image;
 	int layer_dir;          /* the directory that holds `layer_name`; borrowed */
@@ -43,6 +51,9 @@ struct launch_plan {
 	int agent_fd;           /* sealed memfd with the agent; borrowed */
 	int cgroup_fd;          /* v2 group that process 1 is cloned into; borrowed; -1: none */
 	const struct lo_request *lo; /* borrowed */
+	/* Borrowed. Process 1 waits until mounts_give() has sent what belongs to them. */
+	const struct spec_mount *mounts;
+	size_t mounts_n;
 };
 
 struct launched {
@@ -53,6 +64,9 @@ struct launched {
 
 /* Waits for nothing of the child's: AGENT_READY or AGENT_SETUP_FAILED comes over `control`. */
 int launch(const struct launch_plan *, struct launched *ret, struct err *);
+/* To a process 1 that was launched without a name. */
+int launch_name_send(int control, const struct launch_name *, struct err *);
 
-/* What stage number `stage` was about, for sentences: "mount /proc". */
+/* What stage number `stage` was about, for sentences: "mount /proc". Of a mount of the spec,
+ * AGENT_SETUP_MOUNT and above, the caller knows more. */
 const char *launch_stage_name(unsigned stage);
