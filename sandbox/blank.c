@@ -2,21 +2,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "sandbox/sandbox-internal.h"
 
 #define BLANKS_MAX 4
-#define REFILL_NS  (INT64_C(2) * 1000000)
-
-struct blank {
-	struct list link; /* blanks.ready */
-	uint32_t serial;
-	struct id_range ids;
-};
+#define REFILL_NS  (INT64_C(500) * 1000)
 
 /* Files that will be written to; empty ones are as good as none to a restart. */
 static int make_files(int dir, struct err *err)
@@ -45,8 +43,21 @@ static int fill(struct engine *eng, const struct blank *b, struct err *err)
 	return r < 0 ? r : layer_make(eng->image, dir, "layer", &b->ids, err);
 }
 
-static void discard(struct engine *eng, const struct blank *b)
+static void end_process(struct engine *eng, struct blank *b)
 {
+	if (!b->run)
+		return;
+	(void)pidfd_send_signal(b->proc.pidfd, SIGKILL, NULL, 0);
+	(void)waitid(P_PIDFD, (id_t)b->proc.pidfd, &(siginfo_t){ 0 }, WEXITED);
+	close_auto(&b->proc.pidfd);
+	close_auto(&b->proc.control);
+	cgroup_run_retire(&eng->groups, b->run);
+	b->run = 0;
+}
+
+static void discard(struct engine *eng, struct blank *b)
+{
+	end_process(eng, b);
 	(void)store_discard(&eng->store, b->serial, NULL);
 	idpool_free(&eng->ids, &b->ids);
 	trash_empty(&eng->trash);
@@ -66,6 +77,19 @@ static int make(struct engine *eng, struct blank *b, struct err *err)
 	return r;
 }
 
+/* Without one it is a blank all the same, and whoever takes it hears what is wrong. */
+static void begin_process(struct engine *eng, struct blank *b)
+{
+	const struct run_launch what = { .serial = b->serial,
+					 .ids = &b->ids,
+					 .number = ++eng->next_run };
+
+	if (run_launch(eng, &what, &b->proc, NULL) == 0)
+		b->run = what.number;
+	else
+		cgroup_run_retire(&eng->groups, what.number);
+}
+
 static void on_refill(struct ev_timer *timer)
 {
 	struct blanks *all = container_of(timer, struct blanks, refill);
@@ -77,6 +101,7 @@ static void on_refill(struct ev_timer *timer)
 		free(b);
 		return;
 	}
+	begin_process(all->engine, b);
 	list_add_tail(&all->ready, &b->link);
 	all->count++;
 	blanks_fill(all);
@@ -116,25 +141,35 @@ void blanks_done(struct blanks *all)
 	}
 }
 
-int blank_take(struct blanks *all, uint32_t *ret_serial, struct id_range *ret_ids, struct err *err)
+/* Has it come to its end while it waited? Then it cannot be used. */
+static bool process_ended(const struct blank *b)
+{
+	struct pollfd p = { .fd = b->proc.pidfd, .events = POLLIN };
+
+	return b->run && poll(&p, 1, 0) != 0;
+}
+
+int blank_take(struct blanks *all, bool cold, struct blank *ret, struct err *err)
 {
 	struct engine *eng = all->engine;
-	struct blank b = { 0 };
 	int r = 0;
 
-	if (list_empty(&all->ready))
-		r = make(eng, &b, err);
-	else
-		take_first(all, &b);
-	if (r == 0) {
-		r = store_sandbox_dir(&eng->store, b.serial, false, err);
-		if (r < 0)
-			discard(eng, &b);
+	*ret = (struct blank){ 0 };
+	while (!cold && !ret->serial && !list_empty(&all->ready)) {
+		take_first(all, ret);
+		if (process_ended(ret)) {
+			discard(eng, ret);
+			*ret = (struct blank){ 0 };
+		}
 	}
-	if (r < 0)
-		return r;
-	*ret_serial = b.serial;
-	*ret_ids = b.ids;
-	blanks_fill(all);
+	if (!ret->serial)
+		r = make(eng, ret, err);
+	if (r == 0)
+		blanks_fill(all);
 	return r;
+}
+
+void blank_end(struct blanks *all, struct blank *b)
+{
+	end_process(all->engine, b);
 }

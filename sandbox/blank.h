@@ -2,12 +2,15 @@
  *
  * Making the directory of a sandbox is a dozen new inodes, and a file system may be
  * slow to find them (ext4 passes over each one that was freed in the last seconds).
- * So a few are made when nothing else is to be done; mkdir takes one and only
- * writes into files that are there.  A blank has a serial and user ids, and no
- * record: what is left of them when hutchd dies goes to the trash at its next start.
+ * Namespaces and mounts take a millisecond more.  So a few sandboxes are made when
+ * nothing else is to be done, up to a process 1 that waits for its name; mkdir
+ * takes one, writes into files that are there, and names it.  A blank has a serial
+ * and user ids, and no record: what is left of them when hutchd dies goes to the
+ * trash at its next start, and its process ends with the socket, like an agent.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -28,6 +31,17 @@ void blanks_init(struct blanks *, struct engine *);
 void blanks_done(struct blanks *);
 /* Begins to fill up, when the loop has time. */
 void blanks_fill(struct blanks *);
-/* One that is ready, or else one that is made now: its serial and ids are the caller's. Returns its
- * directory, which the caller closes, or a negative errno; then nothing is left of it. */
-int blank_take(struct blanks *, uint32_t *ret_serial, struct id_range *ret_ids, struct err *);
+/* What mkdir begins with. */
+struct blank {
+	struct list link; /* blanks.ready */
+	uint32_t serial;
+	struct id_range ids;
+	uint32_t run;         /* number of its control group; 0: there is no process yet */
+	struct launched proc; /* its descriptors belong to the blank; when run is not 0 */
+};
+
+/* One that is ready, or else one that is made now, without a process; `cold`: in any case without one.
+ * On failure nothing is left of it. Its serial, ids and process are the caller's. */
+int blank_take(struct blanks *, bool cold, struct blank *ret, struct err *);
+/* Ends its process, if it has one still. */
+void blank_end(struct blanks *, struct blank *);

@@ -45,34 +45,28 @@ static int make_file(int at, const char *name, const char *text, const struct id
 	return 0;
 }
 
-static int write_file(int at, const char *name, const char *text, struct err *err)
+/* In the child, in the new root. Only where nothing was written yet; the sandbox may have done
+ * anything to the file since, and what that leads to is inside. */
+static void write_if_empty(const char *path, const char *text, size_t len)
 {
-	auto_close int fd = openat(at, name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
 
-	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		return err_set(err, errno, "write '%s'", name);
-	return 0;
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+		(void)!write(fd, text, len);
+	(void)close(fd);
 }
 
-int layer_set_hostname(int dirfd, const char *name, const char *hostname, struct err *err)
+int layer_write_name(struct child *c)
 {
-	char text[512];
-	auto_close int etc = -1;
-	int r;
+	size_t len = strlen(c->name.hostname);
 
-	(void)snprintf(text, sizeof(text), "%s/upper/etc", name);
-	etc = openat(dirfd, text, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (etc < 0)
-		return err_set(err, errno, "open '%s'", text);
-	(void)snprintf(text, sizeof(text), "%s\n", hostname);
-	r = write_file(etc, "hostname", text, err);
-	if (r < 0)
-		return r;
-	(void)snprintf(text, sizeof(text),
-		       "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n"
-		       "::1\tlocalhost ip6-localhost ip6-loopback\n",
-		       hostname);
-	return write_file(etc, "hosts", text, err);
+	write_if_empty("/etc/hosts", c->name.hosts, strlen(c->name.hosts));
+	c->name.hostname[len] = '\n'; /* not needed as a string any more */
+	write_if_empty("/etc/hostname", c->name.hostname, len + 1);
+	return 0;
 }
 
 int layer_make(const struct image *image, int dirfd, const char *name, const struct id_range *ids,

@@ -41,7 +41,7 @@ int namespaces_lo_up(struct child *c)
 
 int namespaces_hostname(struct child *c)
 {
-	const char *name = c->plan->hostname;
+	const char *name = c->name.hostname;
 
 	return sethostname(name, strlen(name)) < 0 ? -errno : 0;
 }

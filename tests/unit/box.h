@@ -117,8 +117,7 @@ static inline int box_init(struct box *b, struct err *err)
 	snprintf(b->layer_path, sizeof(b->layer_path), "%s/layer", b->dir);
 	if (lo_request_build(&b->lo, err) < 0 ||
 	    image_host_new(&b->image, b->state_fd, b->dir, err) < 0 ||
-	    layer_make(b->image, b->state_fd, "layer", &b->ids, err) < 0 ||
-	    layer_set_hostname(b->state_fd, "layer", "box", err) < 0)
+	    layer_make(b->image, b->state_fd, "layer", &b->ids, err) < 0)
 		return -err->code;
 	return 0;
 }
@@ -141,9 +140,10 @@ static inline bool box_event(struct box *b, struct agent_event *ev)
 
 static inline int box_launch(struct box *b, struct err *err)
 {
+	struct launch_name name;
 	const struct launch_plan plan = {
 		.cgroup_fd = -1,
-		.hostname = "box",
+		.name = &name,
 		.ids = b->ids,
 		.image = b->image,
 		.layer_dir = b->state_fd,
@@ -153,6 +153,7 @@ static inline int box_launch(struct box *b, struct err *err)
 		.lo = &b->lo,
 	};
 
+	launch_name_fill(&name, "box");
 	return launch(&plan, &b->proc, err);
 }
 

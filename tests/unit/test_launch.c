@@ -210,7 +210,6 @@ static void test_no_idmap(struct box *b)
 	(void)!fchmodat(b->state_fd, "images/host/root", 0755, 0); /* as image_host.c does then */
 	(void)tree_remove(b->state_fd, "layer", NULL);
 	ok(layer_make(b->image, b->state_fd, "layer", &b->ids, &err) == 0 &&
-		   layer_set_hostname(b->state_fd, "layer", "box", &err) == 0 &&
 		   box_start(b, &err) == 0,
 	   "without mapped ids: %s", err.msg);
 	is_str(box_sh(b, "for d in / /root /home /opt /srv /var /var/lib /etc /run /tmp; do "
@@ -223,7 +222,6 @@ static void test_no_idmap(struct box *b)
 	(void)!fchmodat(b->state_fd, "images/host/root", 0700, 0);
 	(void)tree_remove(b->state_fd, "layer", NULL);
 	(void)layer_make(b->image, b->state_fd, "layer", &b->ids, &err);
-	(void)layer_set_hostname(b->state_fd, "layer", "box", &err);
 }
 
 /* ---- how it ends ---- */
@@ -286,13 +284,13 @@ static int unprivileged(void)
 	struct err err = { 0 };
 	const char *said = "";
 
+	b.agent_fd = box_agent_image(); /* where we are may be closed to that user */
 	if (setresgid(54321, 54321, 54321) < 0 || setresuid(54321, 54321, 54321) < 0)
 		return 1;
 	(void)prctl(PR_SET_DUMPABLE, 1); /* as after an exec: /proc/PID is ours */
 	strcpy(b.dir, "/tmp/hutch-test-XXXXXX");
 	b.proc = (struct launched){ -1, -1, -1 };
 	b.ids = (struct id_range){ 54321, 1 };
-	b.agent_fd = box_agent_image();
 	if (!mkdtemp(b.dir) || chmod(b.dir, 0700) < 0)
 		return 1;
 	b.state_fd = open(b.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
