@@ -20,7 +20,7 @@ DEFINE_AUTO(DIR *, closedir);
 /* When a group that is not empty is looked at again: soon, then more and more seldom. */
 #define SWEEP_FIRST_NS (INT64_C(20) * 1000000)
 #define SWEEP_LAST_NS  (INT64_C(5) * 1000000000)
-#define SWEEP_PER_TURN 64 /* a removal is some ten microseconds */
+#define SWEEP_PER_TURN 32 /* a removal is some ten microseconds */
 
 static const struct {
 	const char *name;
@@ -141,7 +141,13 @@ static void clean_up(struct cgroups *set)
 		kill_children(set, e->d_name);
 		set->ops->kill(set, e->d_name);
 		remove_children(set, e->d_name);
-		(void)unlinkat(set->base, e->d_name, AT_REMOVEDIR);
+		if (unlinkat(set->base, e->d_name, AT_REMOVEDIR) < 0) {
+			unsigned long run = strtoul(e->d_name, NULL, 10);
+
+			/* What does not die keeps its name; nobody else gets that. */
+			if (run > set->last_run && run < UINT32_MAX)
+				set->last_run = (uint32_t)run;
+		}
 	}
 }
 
@@ -179,14 +185,21 @@ static int try_kind(struct cgroups *set, enum cgroup_kind kind, int state_fd, st
 
 static void on_sweep(struct ev_timer *);
 
+void cgroups_prepare(struct cgroups *set)
+{
+	*set = (struct cgroups){ .base = -1 };
+	for (size_t i = 0; i < CGROUP_WAITS; i++)
+		list_init(&set->retired[i]);
+	ev_timer_init(&set->sweep, on_sweep);
+}
+
 int cgroups_init(struct cgroups *set, struct ev_loop *loop, const char *want, int state_fd,
 		 struct err *err)
 {
 	bool any = strcmp(want, "auto") == 0;
 
-	*set = (struct cgroups){ .base = -1, .loop = loop };
-	list_init(&set->retired);
-	ev_timer_init(&set->sweep, on_sweep);
+	cgroups_prepare(set);
+	set->loop = loop;
 	if (strcmp(want, "none") == 0)
 		return err_say(&set->why, ENOENT, "switched off"), 0;
 	for (enum cgroup_kind kind = CGROUP_KIND_COUNT; kind-- > CGROUP_V1;) {
@@ -215,57 +228,65 @@ static int remove_name(struct cgroups *set, uint32_t run, uint32_t command)
 	return unlinkat(set->base, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+/* Each list is sorted by itself, since all in it wait equally long. */
 static void arm(struct cgroups *set)
 {
 	int64_t first = INT64_MAX;
-	struct cgroup *g;
 
-	list_for_each (g, &set->retired, link)
+	for (size_t i = 0; i < CGROUP_WAITS; i++) {
+		const struct cgroup *g;
+
+		if (list_empty(&set->retired[i]))
+			continue;
+		g = list_first(&set->retired[i], struct cgroup, link);
 		if (g->next_try < first)
 			first = g->next_try;
+	}
 	if (first != INT64_MAX)
 		ev_timer_set(set->loop, &set->sweep, first);
 }
 
-static bool sweep_one(struct cgroup *g, int64_t now)
+/* It is linked into the list of those that wait as long. */
+static void wait_again(struct cgroup *g, int64_t now)
 {
-	int64_t pause;
+	int64_t pause = SWEEP_FIRST_NS << g->tries;
 
+	g->next_try = now + (pause < SWEEP_LAST_NS ? pause : SWEEP_LAST_NS);
+	list_del(&g->link);
+	list_add_tail(&g->set->retired[g->tries], &g->link);
+	if (g->tries + 1 < CGROUP_WAITS)
+		g->tries++;
+}
+
+static void sweep_one(struct cgroup *g, int64_t now)
+{
 	if (g->doomed && g->command)
 		cgroup_kill(g);
-	if (remove_name(g->set, g->run, g->command) == 0) {
-		list_del(&g->link);
-		if (g->gone)
-			g->gone(g);
-		free(g);
-		return true;
+	if (remove_name(g->set, g->run, g->command) < 0) {
+		wait_again(g, now);
+		return;
 	}
-	pause = SWEEP_FIRST_NS << (g->tries < 8 ? g->tries : 8);
-	g->next_try = now + (pause < SWEEP_LAST_NS ? pause : SWEEP_LAST_NS);
-	g->tries++;
-	return false;
+	list_del(&g->link);
+	if (g->gone)
+		g->gone(g);
+	free(g);
 }
 
 static void on_sweep(struct ev_timer *timer)
 {
 	struct cgroups *set = container_of(timer, struct cgroups, sweep);
 	int64_t now = ev_now();
-	struct list due = LIST_INIT(due);
-	struct cgroup *g, *next;
 	int n = 0;
 
-	list_for_each_safe (g, next, &set->retired, link)
-		if (g->next_try <= now && n++ < SWEEP_PER_TURN) {
-			list_del(&g->link);
-			list_add_tail(&due, &g->link);
+	for (size_t i = 0; i < CGROUP_WAITS; i++)
+		while (n < SWEEP_PER_TURN && !list_empty(&set->retired[i])) {
+			struct cgroup *g = list_first(&set->retired[i], struct cgroup, link);
+
+			if (g->next_try > now)
+				break;
+			sweep_one(g, now); /* it may let others be retired: at an end of a list */
+			n++;
 		}
-	while (!list_empty(&due)) {
-		g = list_first(&due, struct cgroup, link);
-		if (!sweep_one(g, now)) {
-			list_del(&g->link);
-			list_add_tail(&set->retired, &g->link);
-		}
-	}
 	arm(set);
 }
 
@@ -274,10 +295,11 @@ void cgroups_done(struct cgroups *set)
 	struct cgroup *g, *next;
 
 	ev_timer_cancel(&set->sweep);
-	list_for_each_safe (g, next, &set->retired, link) {
-		list_del(&g->link);
-		free(g);
-	}
+	for (size_t i = 0; i < CGROUP_WAITS; i++)
+		list_for_each_safe (g, next, &set->retired[i], link) {
+			list_del(&g->link);
+			free(g);
+		}
 	if (set->base < 0)
 		return;
 	clean_up(set);
@@ -352,12 +374,11 @@ void cgroup_run_retire(struct cgroups *set, uint32_t run)
 }
 
 struct cgroup *cgroup_make(struct cgroups *set, uint32_t run, uint32_t command,
-			   const struct id_range *ids, int *ret_fd, struct err *err)
+			   const struct id_range *ids, struct err *err)
 {
 	char name[CGROUP_NAME_LEN];
 	struct cgroup *g;
 
-	*ret_fd = -1;
 	if (set->kind == CGROUP_NONE)
 		return NULL;
 	g = new_group(set, run, command);
@@ -370,13 +391,15 @@ struct cgroup *cgroup_make(struct cgroups *set, uint32_t run, uint32_t command,
 		free(g);
 		return NULL;
 	}
-	*ret_fd = set->ops->open_join(set, name, err);
-	if (*ret_fd < 0) {
-		(void)remove_name(set, run, command);
-		free(g);
-		return NULL;
-	}
 	return g;
+}
+
+int cgroup_open_join(struct cgroup *g, struct err *err)
+{
+	char name[CGROUP_NAME_LEN];
+
+	(void)snprintf(name, sizeof(name), "%u/%u", g->run, g->command);
+	return g->set->ops->open_join(g->set, name, err);
 }
 
 void cgroup_kill(struct cgroup *g)
@@ -387,11 +410,20 @@ void cgroup_kill(struct cgroup *g)
 	g->set->ops->kill(g->set, name);
 }
 
+bool cgroup_empty(const struct cgroup *g)
+{
+	char path[CGROUP_NAME_LEN + 16], byte;
+	auto_close int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "%u/%u/cgroup.procs", g->run, g->command);
+	fd = openat(g->set->base, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? errno == ENOENT : read(fd, &byte, 1) == 0;
+}
+
 void cgroup_retire(struct cgroup *g)
 {
-	g->next_try = ev_now() + SWEEP_FIRST_NS;
-	list_del(&g->link);
-	list_add_tail(&g->set->retired, &g->link);
+	g->tries = 0;
+	wait_again(g, ev_now());
 	/* The timer is for the first of them, and all wait equally long at first. */
 	if (list_empty(&g->set->sweep.link))
 		ev_timer_set(g->set->loop, &g->set->sweep, g->next_try);

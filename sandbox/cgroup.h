@@ -28,6 +28,8 @@
 
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2, CGROUP_KIND_COUNT };
 
+#define CGROUP_WAITS 9
+
 struct cgroups {
 	enum cgroup_kind kind;
 	const struct cgroup_ops *ops; /* of the kind */
@@ -35,7 +37,9 @@ struct cgroups {
 	char *path;                   /* of base */
 	struct err why;               /* of CGROUP_NONE */
 	struct ev_loop *loop;         /* borrowed */
-	struct list retired;          /* struct cgroup.link */
+	uint32_t last_run;            /* the highest number of a run that may still have a group */
+	/* struct cgroup.link, by how long they wait before they are looked at again */
+	struct list retired[CGROUP_WAITS];
 	struct ev_timer sweep;
 };
 
@@ -43,15 +47,17 @@ struct cgroups {
 struct cgroup {
 	struct cgroups *set;
 	uint32_t run, command; /* 0: the run's own */
-	struct list link;      /* cgroups.retired */
-	unsigned tries;
-	bool doomed;      /* what is found in it is killed */
-	int64_t next_try; /* ev_now() time */
+	struct list link;      /* one of cgroups.retired */
+	unsigned tries;        /* index of the next list */
+	bool doomed;           /* what is found in it is killed */
+	int64_t next_try;      /* ev_now() time */
 	/* Called once, when no process is left in it and it was removed. May be NULL. */
 	void (*gone)(struct cgroup *);
 	void *owner; /* for gone() */
 };
 
+/* Nothing in it: cgroups_done() may follow. */
+void cgroups_prepare(struct cgroups *);
 /* `want`: "auto", "v2", "v1" or "none". EINVAL for other words, ENOENT etc. when what was asked
  * for by name cannot be had; "auto" always succeeds. Kills and removes what a crash left. */
 int cgroups_init(struct cgroups *, struct ev_loop *, const char *want, int state_fd, struct err *);
@@ -66,11 +72,15 @@ int cgroup_run_make(struct cgroups *, uint32_t run, const struct id_range *, int
 /* Kills all that is in it and lets it be removed, with the groups in it. */
 void cgroup_run_retire(struct cgroups *, uint32_t run);
 
-/* NULL without an error where there are no groups. *ret_fd goes to the agent: the caller's. */
+/* NULL without an error where there are no groups. */
 struct cgroup *cgroup_make(struct cgroups *, uint32_t run, uint32_t command,
-			   const struct id_range *, int *ret_fd, struct err *);
+			   const struct id_range *, struct err *);
+/* A descriptor for the agent, which puts the command's first process into it. The caller's. */
+int cgroup_open_join(struct cgroup *, struct err *);
 /* Every process in it, at once; a fork storm cannot outrun it. */
 void cgroup_kill(struct cgroup *);
+/* True when no process is in it. */
+bool cgroup_empty(const struct cgroup *);
 /* Its leader is over: it goes when it is empty, and `gone` is called. */
 void cgroup_retire(struct cgroup *);
 /* For an owner that goes before it: what is still put into it is killed. */

@@ -177,6 +177,7 @@ static int engine_init(struct engine *eng, const struct engine_config *config, s
 	if (r == 0)
 		r = cgroups_init(&eng->groups, eng->loop, config->cgroup ? config->cgroup : "auto",
 				 eng->store.fd, err);
+	eng->next_run = eng->groups.last_run;
 	if (r == 0)
 		r = lo_request_build(&eng->lo, err);
 	if (r == 0)
@@ -195,15 +196,17 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 		return err_set(err, ENOMEM, "make the engine");
 	eng->loop = config->loop;
 	eng->agent_fd = config->agent_fd;
+	eng->id_tag = config->id_tag;
+	quota_init(eng, &config->limits);
 	eng->store.fd = eng->store.lock = eng->trash.dirfd = eng->trash.wake = -1;
-	list_init(&eng->groups.retired);
-	ev_timer_init(&eng->groups.sweep, NULL);
-	eng->groups.base = -1;
+	cgroups_prepare(&eng->groups);
 	blanks_init(&eng->blanks, eng);
 	event_log_init(&eng->events);
 	list_init(&eng->event_logs);
 	list_init(&eng->sandboxes);
 	list_init(&eng->runs);
+	list_init(&eng->mount_jobs);
+	eng->mounts_allowed = config->mounts_allowed;
 	hmap_init(&eng->by_name);
 	hmap_init(&eng->by_serial);
 	r = engine_init(eng, config, err);
@@ -227,6 +230,7 @@ void engine_free(struct engine *eng)
 	list_for_each (run, &eng->runs, link)
 		run_end(run, NULL);
 	run_wait_all(eng, ev_now() + END_WAIT_NS);
+	mounts_end_all(&eng->mount_jobs);
 	while (!list_empty(&eng->sandboxes)) {
 		struct sandbox *sb = list_first(&eng->sandboxes, struct sandbox, link);
 

@@ -82,6 +82,8 @@ void event_log_done(struct event_log *log)
 	while (log->count)
 		drop_oldest(log);
 	free(log->ring);
+	free(log->viewer.groups);
+	log->viewer.groups = NULL;
 	log->ring = NULL;
 	log->cap = 0;
 }
@@ -131,7 +133,7 @@ static int print(struct buf *out, struct sandbox *sb, enum event_kind kind, cons
 		       (unsigned long long)++sb->engine->event_seq, time, kind_name[kind], sb->id);
 	if (r == 0 && ex)
 		r = buf_printf(out, ",\"exec\":\"%s\"", ex->name);
-	if (r == 0 && kind == EVENT_EXEC_FINISHED)
+	if (r == 0 && ex && kind == EVENT_EXEC_FINISHED)
 		r = buf_printf(out, ",\"reason\":\"%s\",\"code\":%d",
 			       exec_reason_name(ex->result.reason), ex->result.code);
 	if (r == 0 && (kind == EVENT_FAILED || kind == EVENT_QUARANTINED)) {
@@ -182,7 +184,7 @@ static void fill(struct event_log *log, struct engine *eng)
 		struct event *ev = line(&eng->events, i);
 		const struct sandbox *sb = sandbox_find_serial(eng, ev->sandbox);
 
-		if (sb ? log->sees(log, sb) : log->uid == 0)
+		if (sb ? log->sees(log, sb) : log->viewer.uid == 0)
 			append(log, ev);
 	}
 }
@@ -206,13 +208,31 @@ static void forget_idle(struct engine *eng)
 	}
 }
 
-struct event_log *event_log_find(struct engine *eng, uid_t uid, gid_t gid,
+static bool same_viewer(const struct event_viewer *a, const struct event_viewer *b)
+{
+	return a->uid == b->uid && a->gid == b->gid && a->groups_n == b->groups_n &&
+	       (!a->groups_n ||
+		memcmp(a->groups, b->groups, (size_t)a->groups_n * sizeof(*a->groups)) == 0);
+}
+
+static bool copy_viewer(struct event_viewer *to, const struct event_viewer *from)
+{
+	size_t bytes = (size_t)from->groups_n * sizeof(*from->groups);
+
+	*to = *from;
+	to->groups = malloc(bytes + 1);
+	if (to->groups && bytes)
+		memcpy(to->groups, from->groups, bytes);
+	return to->groups;
+}
+
+struct event_log *event_log_find(struct engine *eng, const struct event_viewer *viewer,
 				 bool (*sees)(const struct event_log *, const struct sandbox *))
 {
 	struct event_log *log;
 
 	list_for_each (log, &eng->event_logs, link)
-		if (log->uid == uid && log->gid == gid) {
+		if (same_viewer(&log->viewer, viewer)) {
 			list_del(&log->link);
 			list_add_tail(&eng->event_logs, &log->link);
 			return log;
@@ -222,22 +242,19 @@ struct event_log *event_log_find(struct engine *eng, uid_t uid, gid_t gid,
 	if (!log)
 		return NULL;
 	event_log_init(log);
-	log->uid = uid;
-	log->gid = gid;
+	if (!copy_viewer(&log->viewer, viewer)) {
+		free(log);
+		return NULL;
+	}
 	log->sees = sees;
 	fill(log, eng);
 	list_add_tail(&eng->event_logs, &log->link);
 	return log;
 }
 
-struct event_log *event_log_open(struct engine *eng, uid_t uid, gid_t gid,
-				 bool (*sees)(const struct event_log *, const struct sandbox *))
+void event_log_open(struct event_log *log)
 {
-	struct event_log *log = event_log_find(eng, uid, gid, sees);
-
-	if (log)
-		log->readers++;
-	return log;
+	log->readers++;
 }
 
 void event_log_close(struct event_log *log)

@@ -29,10 +29,17 @@ struct sandbox;
 
 struct event; /* one line, counted */
 
-struct event_log {
-	struct list link; /* engine's logs, most recently opened last */
-	uid_t uid;        /* whose; of a sandbox's own: not used */
+/* A user: what he may enter depends on all his groups. */
+struct event_viewer {
+	uid_t uid;
 	gid_t gid;
+	gid_t *groups; /* supplementary */
+	int groups_n;
+};
+
+struct event_log {
+	struct list link;           /* engine's logs, most recently opened last */
+	struct event_viewer viewer; /* whose; of a sandbox's own: not used; groups are owned */
 	unsigned readers;
 	/* Which sandboxes this user may see; NULL: the log is a sandbox's own. */
 	bool (*sees)(const struct event_log *, const struct sandbox *);
@@ -58,13 +65,11 @@ enum event_kind {
 /* `ex`: NULL for events of the sandbox itself. Without memory the event is lost. */
 void event_emit(struct sandbox *, enum event_kind, const struct exec *ex);
 
-/* The log of this user, made if need be from what the engine's own log holds; a reader more until
- * event_log_close(). NULL: no memory. */
-struct event_log *event_log_open(struct engine *, uid_t, gid_t,
+/* The log of this user, made if need be from what the engine's own log holds. NULL: no memory. */
+struct event_log *event_log_find(struct engine *, const struct event_viewer *,
 				 bool (*sees)(const struct event_log *, const struct sandbox *));
-/* The same without being a reader. */
-struct event_log *event_log_find(struct engine *, uid_t, gid_t,
-				 bool (*sees)(const struct event_log *, const struct sandbox *));
+/* A reader more, until event_log_close(): it is kept. */
+void event_log_open(struct event_log *);
 /* The sandbox's own. NULL: no memory. */
 struct event_log *event_log_of(struct sandbox *);
 void event_log_close(struct event_log *);

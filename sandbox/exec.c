@@ -138,13 +138,18 @@ void exec_unref(struct exec *ex)
 {
 	struct sandbox *sb;
 
-	if (!ex || --ex->refs)
+	if (!ex)
 		return;
 	sb = ex->sandbox;
+	if (--ex->refs == 1 && !ex->removed && sb->exec_finished > sb->keep)
+		exec_trim_later(sb); /* it was open */
+	if (ex->refs)
+		return;
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		stream_done(&ex->stream[i]);
 	exec_result_done(&ex->result);
 	exec_request_done(&ex->request);
+	exec_base_done(ex);
 	free(ex);
 	sandbox_unref(sb);
 }
@@ -157,6 +162,7 @@ static void exec_link(struct exec *ex)
 	hmap_add(&sb->execs_by_name, &ex->by_name, hmap_hash_str(ex->name));
 	hmap_add(&sb->execs_by_serial, &ex->by_serial, hmap_hash_u64(ex->serial));
 	sb->exec_count++;
+	sb->engine->exec_count++;
 	sb->execs_changed_at = ex->created_at;
 }
 
@@ -165,10 +171,13 @@ static void exec_count_out(struct exec *ex)
 	struct sandbox *sb = ex->sandbox;
 
 	sb->exec_count--;
-	if (ex->state != EXEC_DONE)
-		sb->exec_live -= !ex->unwritten;
-	else if (!ex->request.id)
-		sb->exec_finished--;
+	sb->engine->exec_count--;
+	if (ex->state == EXEC_DONE) {
+		sb->exec_finished -= !ex->request.id;
+	} else if (!ex->unwritten) {
+		sb->exec_live--;
+		sb->engine->exec_live--;
+	}
 	if (!list_empty(&ex->by_id)) {
 		list_del(&ex->by_id);
 		sb->ids_count--;
@@ -282,13 +291,14 @@ int exec_check(const struct sandbox *sb, struct err *err)
 static int make_node(struct sandbox *sb, const char *name, struct exec **ret, struct err *err)
 {
 	struct exec *ex;
+	int r;
 
 	if (sb->next_exec_serial >= EXEC_SERIAL_END)
 		return err_say(err, ENOSPC, "'%s' has run as many commands as a sandbox can",
 			       sb->id);
-	if (sb->exec_count >= EXEC_NODES_MAX)
-		return err_say(err, EDQUOT, "'%s' has %d commands: rmdir some that are over",
-			       sb->id, EXEC_NODES_MAX);
+	r = quota_node(sb, err);
+	if (r < 0)
+		return r;
 	ex = exec_new(sb);
 	if (!ex)
 		return err_set(err, ENOMEM, "make a command's node");
@@ -312,8 +322,10 @@ static int start_node(struct exec *ex, struct exec_request *req, struct err *err
 	struct sandbox *sb = ex->sandbox;
 	struct exec_request before = ex->request;
 	struct pipes pipes = { .ours = { -1, -1, -1 } };
-	int r;
+	int r = quota_command(sb, err);
 
+	if (r < 0)
+		return r;
 	ex->request = *req;
 	r = req->broken ? 0 : make_pipes(ex, &pipes, err);
 	if (r == 0)
@@ -329,6 +341,7 @@ static int start_node(struct exec *ex, struct exec_request *req, struct err *err
 	*req = (struct exec_request){ 0 };
 	ex->unwritten = false;
 	sb->exec_live++;
+	sb->engine->exec_live++;
 	ev_timer_cancel(&sb->idle);
 	if (ex->request.id) {
 		list_add_tail(&sb->ids_list, &ex->by_id);
@@ -378,7 +391,7 @@ int exec_create(struct sandbox *sb, struct exec_request *req, struct exec **ret,
 		r = check_id(sb, err);
 	if (r == 0)
 		r = make_node(sb, req->id, &ex, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = start_node(ex, req, err);
 	if (r < 0) {
@@ -407,8 +420,9 @@ int exec_mkdir(struct sandbox *sb, const char *name, uid_t by, struct exec **ret
 	r = make_node(sb, name, &ex, err);
 	if (r < 0)
 		return r;
+	r = exec_base_begin(ex);
 	ex->request.by = by;
-	r = journal_commit(ex, err);
+	r = r < 0 ? err_set(err, -r, "make '%s'", name) : journal_commit(ex, err);
 	if (r < 0) {
 		exec_drop(ex);
 		return r;
@@ -431,8 +445,16 @@ int exec_write(struct exec *ex, struct exec_request *req, struct err *err)
 		return 0;
 	}
 	r = exec_check(sb, err);
-	if (r == 0)
+	if (r == 0 && req->id)
+		r = check_id(sb, err);
+	if (r == 0 && (r = exec_base_keep(ex)) == 0) {
 		r = start_node(ex, req, err);
+		if (r < 0)
+			exec_base_undo(ex);
+		else
+			exec_base_settle(ex);
+		watch_fire_all(&ex->writable);
+	}
 	return r < 0 ? err_wrap(err, r, "run '%s' in '%s'", ex->name, sb->id) : 0;
 }
 
@@ -443,13 +465,10 @@ int exec_set(struct exec *ex, const char *key, const char *value, struct err *er
 	if (!ex->unwritten)
 		return err_say(err, EBUSY, "set: the command of '%s' was written already",
 			       ex->name);
-	r = exec_request_set(&ex->request, key, value, err);
+	r = exec_base_room(ex, strlen(key) + strlen(value), err);
+	if (r == 0)
+		r = exec_request_set(&ex->request, key, value, err);
 	return r < 0 ? r : journal_commit(ex, err);
-}
-
-const struct exec_request *exec_defaults(const struct sandbox *sb)
-{
-	return &sb->spec.exec;
 }
 
 void exec_hold(struct exec *ex)
@@ -523,58 +542,4 @@ void exec_remove(struct exec *ex)
 	if (!ex->removed)
 		exec_drop(ex);
 	exec_unref(ex);
-}
-
-/* --- signals --- */
-
-int exec_signal(struct exec *ex, int sig, struct err *err)
-{
-	struct sandbox_run *run = ex->sandbox->run;
-
-	if (sig < 1 || sig > SIGRTMAX)
-		return err_say(err, EINVAL, "there is no signal %d", sig);
-	if (ex->state == EXEC_DONE || ex->unwritten || !run)
-		return 0;
-	run_signal(run, ex->serial, sig, true);
-	return 0;
-}
-
-/* Both ways: a command that was sent, and that the agent has not begun yet, is in no group, but
- * the signal is behind it in the socket.  What it does between is met when it ends. */
-void exec_kill_all(struct exec *ex)
-{
-	if (ex->group)
-		cgroup_kill(ex->group);
-	run_signal(ex->sandbox->run, ex->serial, SIGKILL, true);
-}
-
-void exec_on_group_gone(struct cgroup *group)
-{
-	struct exec *ex = group->owner;
-
-	ex->group = NULL;
-	exec_trim(ex->sandbox); /* it may go now */
-}
-
-int exec_kill(struct exec *ex, struct err *err)
-{
-	struct sandbox_run *run = ex->sandbox->run;
-
-	(void)err;
-	if (!run || ex->unwritten || exec_over(ex))
-		return 0;
-	if (ex->state != EXEC_DONE)
-		ex->killed = true;
-	if (!list_empty(&ex->unsent)) { /* never started */
-		struct exec_result res = { .reason = EXEC_KILLED,
-					   .exit_code = -1,
-					   .signal = SIGKILL,
-					   .code = 128 + SIGKILL };
-
-		list_del(&ex->unsent);
-		exec_finish(ex, &res);
-		return 0;
-	}
-	exec_kill_all(ex);
-	return 0;
 }

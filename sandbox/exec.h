@@ -102,13 +102,20 @@ struct exec {
 	int child[3];         /* the command's ends of its stdio, until they are sent; -1: none */
 	struct ev_timer deadline;
 	bool timed_out, killed; /* why we sent SIGKILL */
+	unsigned silent;        /* looks at it since then that found it empty */
+	uint64_t early_signals; /* bits: to be sent right behind it */
 	struct timespec started_at;
-	int64_t started_ns; /* ev_now() time */
-	uint32_t number;    /* its name, of a node that counts; 0: named */
-	struct list by_id;  /* sandbox.ids_list, of a request with an id */
-	unsigned holds;     /* open `hold` handles */
+	int64_t started_ns;        /* ev_now() time */
+	uint32_t number;           /* its name, of a node that counts; 0: named */
+	struct list by_id;         /* sandbox.ids_list, of a request with an id */
+	unsigned holds;            /* open `hold` handles */
+	struct exec_request *base; /* see exec_base(); owned; NULL: exec_defaults() */
 };
 
+/* Could this sandbox take a command now? ESRCH; EPERM, it is quarantined. */
+int exec_check(const struct sandbox *, struct err *);
+/* Is there room for one more, and for its node? EDQUOT. */
+int exec_check_room(const struct sandbox *, bool node, struct err *);
 /* Makes the node and sends it to the sandbox. Takes `req` on success. ESRCH: the sandbox does not
  * run; EAGAIN-like limits have their own errno. A command that cannot start is no failure here. */
 int exec_create(struct sandbox *, struct exec_request *req, struct exec **ret, struct err *);
@@ -121,6 +128,8 @@ int exec_write(struct exec *, struct exec_request *req, struct err *);
 int exec_set(struct exec *, const char *key, const char *value, struct err *);
 /* What a request in this sandbox begins with, see exec_request_parse(). */
 const struct exec_request *exec_defaults(const struct sandbox *);
+/* The same for one that is written to this node, for the first time or again. */
+const struct exec_request *exec_base(const struct exec *);
 /* When the last handle that holds it closes it is killed. */
 void exec_hold(struct exec *);
 void exec_unhold(struct exec *);

@@ -41,6 +41,12 @@ void exec_trim(struct sandbox *sb)
 	}
 }
 
+void exec_trim_later(struct sandbox *sb)
+{
+	if (!sb->removed && !sb->engine->closing)
+		ev_defer(sb->engine->loop, &sb->trim);
+}
+
 void exec_finish(struct exec *ex, struct exec_result *res)
 {
 	struct sandbox *sb = ex->sandbox;
@@ -62,6 +68,7 @@ void exec_finish(struct exec *ex, struct exec_result *res)
 	ex->result = *res;
 	ex->state = EXEC_DONE;
 	sb->exec_live--;
+	sb->engine->exec_live--;
 	sb->exec_finished += !ex->request.id;
 	if (ex->group) {
 		/* A kill that came while it was starting has not met what it started. */

@@ -120,21 +120,24 @@ static void add_fd(struct message *m, int fd, uint32_t flag)
 	m->head.flags |= flag;
 }
 
-/* A group of its own; made anew when sending is tried again. */
+/* A group of its own, the same when sending is tried again: a second one would have its name. */
 static int make_group(struct message *m, struct exec *ex, struct err *err)
 {
 	struct cgroups *set = &ex->sandbox->engine->groups;
 
 	if (set->kind == CGROUP_NONE)
 		return 0;
-	if (ex->group)
-		cgroup_abandon(TAKE_PTR(ex->group));
-	ex->group = cgroup_make(set, ex->sandbox->run->number, ex->serial, ex->sandbox->ids,
-				&m->group, err);
-	if (!ex->group)
-		return err->code ? -err->code : -EIO;
-	ex->group->owner = ex;
-	ex->group->gone = exec_on_group_gone;
+	if (!ex->group) {
+		ex->group = cgroup_make(set, ex->sandbox->run->number, ex->serial, ex->sandbox->ids,
+					err);
+		if (!ex->group)
+			return err->code ? -err->code : -EIO;
+		ex->group->owner = ex;
+		ex->group->gone = exec_on_group_gone;
+	}
+	m->group = cgroup_open_join(ex->group, err);
+	if (m->group < 0)
+		return m->group;
 	m->head.flags |= set->kind == CGROUP_V2 ? AGENT_HAS_GROUP : AGENT_HAS_TASKS;
 	return 0;
 }
@@ -197,12 +200,7 @@ static int send_message(const struct message *m, int control, struct err *err)
 
 static void on_deadline(struct ev_timer *timer)
 {
-	struct exec *ex = container_of(timer, struct exec, deadline);
-
-	if (ex->state == EXEC_DONE || !ex->sandbox->run)
-		return;
-	ex->timed_out = true;
-	exec_kill_all(ex);
+	exec_on_deadline(container_of(timer, struct exec, deadline));
 }
 
 void exec_start_init(struct exec *ex)

@@ -40,22 +40,36 @@ static void journal_name(const struct sandbox *sb, char out[JOURNAL_NAME_LEN])
 
 /* --- writing --- */
 
-static int print_commit(const struct exec *ex, struct buf *out)
+static int print_head(const struct exec *ex, struct buf *out)
 {
 	char at[RFC3339_LEN + 1];
-	int r;
 
 	rfc3339(at, &ex->created_at);
-	r = buf_printf(out,
-		       "{\"n\":%u,\"name\":\"%s\",\"num\":%u,\"by\":%u,\"unique\":%" PRIu64
-		       ",\"at\":\"%s\"",
-		       ex->serial, ex->name, ex->number, ex->request.by, ex->request.unique, at);
-	if (r == 0 && !ex->request.argv && !ex->request.script) {
+	return buf_printf(out,
+			  "{\"n\":%u,\"name\":\"%s\",\"num\":%u,\"by\":%u,\"unique\":%" PRIu64
+			  ",\"at\":\"%s\"",
+			  ex->serial, ex->name, ex->number, ex->request.by, ex->request.unique, at);
+}
+
+/* What was set of a node that mkdir made. */
+static int print_set(const struct exec *ex, const struct exec_request *set, struct buf *out)
+{
+	int r = print_head(ex, out);
+
+	if (r == 0)
 		r = buf_printf(out, ",\"set\":{\"cmd\":\"\"");
-		if (r == 0)
-			r = exec_request_print_keys(&ex->request, out);
-		return r < 0 ? r : buf_printf(out, "}}\n");
-	}
+	if (r == 0)
+		r = exec_request_print_keys(set, out);
+	return r < 0 ? r : buf_printf(out, "}}\n");
+}
+
+static int print_commit(const struct exec *ex, struct buf *out)
+{
+	int r;
+
+	if (!ex->request.argv && !ex->request.script)
+		return print_set(ex, &ex->request, out);
+	r = print_head(ex, out);
 	if (r == 0)
 		r = buf_printf(out, ",\"req\":");
 	if (r == 0)
@@ -88,6 +102,8 @@ static int print_all(const struct sandbox *sb, struct buf *out)
 			   sb->next_exec_number);
 
 	list_for_each (ex, &sb->execs, link) {
+		if (r == 0 && ex->base)
+			r = print_set(ex, ex->base, out);
 		if (r == 0)
 			r = print_commit(ex, out);
 		if (r == 0 && ex->state == EXEC_DONE)
@@ -187,11 +203,13 @@ static int load_request(struct exec_record *rec, const cJSON *doc)
 /* The node was there, without a command. */
 static void load_written(struct exec *ex, struct exec_record *rec)
 {
-	exec_request_done(&ex->request);
+	if (rec->unwritten || exec_base_keep(ex) < 0)
+		exec_request_done(&ex->request);
 	ex->request = rec->request;
 	rec->request = (struct exec_request){ 0 };
 	if (rec->unwritten)
 		return;
+	exec_base_settle(ex);
 	ex->result = rec->result;
 	exec_restore_written(ex);
 }

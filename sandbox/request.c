@@ -294,10 +294,25 @@ int exec_request_print_keys(const struct exec_request *req, struct buf *out)
 	return r;
 }
 
+/* What was set of a command that was not written yet: nothing, if nothing was. */
+static int print_set(const struct exec_request *req, struct buf *out)
+{
+	size_t at = out->len;
+	int r = exec_request_print_keys(req, out);
+
+	if (r < 0 || out->len == at)
+		return r;
+	out->data[at] = '{'; /* for the comma */
+	return buf_printf(out, "}");
+}
+
 int exec_request_print(const struct exec_request *req, struct buf *out)
 {
-	int r = print_cmd(req, out);
+	int r;
 
+	if (!req->argv && !req->script)
+		return print_set(req, out);
+	r = print_cmd(req, out);
 	if (r == 0)
 		r = exec_request_print_keys(req, out);
 	return r < 0 ? r : buf_printf(out, "}");

@@ -28,6 +28,7 @@
 
 /* Events taken from one socket in one turn; a flooding agent delays nobody else. */
 #define EVENTS_PER_TURN 64
+#define OUTBOX_MAX      1024
 
 struct run_signal_msg {
 	struct list link; /* sandbox_run.outbox */
@@ -41,6 +42,8 @@ void run_end(struct sandbox_run *run, const struct err *fault)
 		if (fault)
 			run->fault = *fault;
 	}
+	if (run->mounts)
+		mounts_cancel(TAKE_PTR(run->mounts));
 	(void)pidfd_send_signal(run->pidfd.fd, SIGKILL, NULL, 0);
 }
 
@@ -51,6 +54,7 @@ static void run_break(struct sandbox_run *run, const char *why)
 	err_say(&fault, EPROTO, "its agent broke the protocol: %s", why);
 	run->broke = true;
 	run_end(run, &fault);
+	ev_del(run->sandbox->engine->loop, &run->control); /* nothing that it says counts now */
 }
 
 /* --- what the agent says --- */
@@ -59,10 +63,19 @@ static void on_exec_event(struct sandbox_run *run, const struct agent_event *ev)
 {
 	struct exec *ex = exec_find_serial(run->sandbox, ev->id);
 
+	if (!run->owed || (!ex && ev->id >= run->sandbox->next_exec_serial)) {
+		run_break(run, "it spoke of a command that it was never given");
+		return;
+	}
+	run->owed--;
 	if (!ex) /* removed meanwhile */
 		return;
 	if (ex->state == EXEC_DONE || ex->unwritten || !list_empty(&ex->unsent)) {
 		run_break(run, "it spoke of a command that it does not have");
+		return;
+	}
+	if ((ev->kind == AGENT_EXITED) != (ex->state == EXEC_RUNNING)) {
+		run_break(run, "it told of a command's life in the wrong order");
 		return;
 	}
 	exec_ref(ex);
@@ -75,8 +88,25 @@ static void on_exec_event(struct sandbox_run *run, const struct agent_event *ev)
 	exec_unref(ex);
 }
 
+static void on_setup_failed(struct sandbox_run *run, unsigned stage, int error)
+{
+	const struct spec *spec = &run->sandbox->spec;
+	struct err fault = { 0 };
+
+	if (run->ending)
+		return;
+	if (stage >= AGENT_SETUP_MOUNT && stage - AGENT_SETUP_MOUNT < spec->mounts_n)
+		err_set(&fault, error, "mount '%s'",
+			spec->mounts[stage - AGENT_SETUP_MOUNT].target);
+	else
+		err_set(&fault, error, "%s", launch_stage_name(stage));
+	run_end(run, &fault);
+}
+
 static void on_event(struct sandbox_run *run, const struct agent_event *ev)
 {
+	if (run->broke)
+		return;
 	switch ((enum agent_event_kind)ev->kind) {
 	case AGENT_READY:
 		if (run->ready) {
@@ -91,12 +121,7 @@ static void on_event(struct sandbox_run *run, const struct agent_event *ev)
 			run_break(run, "its set-up failed after it was ready");
 			return;
 		}
-		if (!run->ending) {
-			struct err fault = { 0 };
-
-			err_set(&fault, ev->error, "%s", launch_stage_name((unsigned)ev->value));
-			run_end(run, &fault);
-		}
+		on_setup_failed(run, (unsigned)ev->value, ev->error);
 		return;
 	case AGENT_STARTED:
 	case AGENT_FAILED:
@@ -111,47 +136,22 @@ static void on_event(struct sandbox_run *run, const struct agent_event *ev)
 	}
 }
 
-/* A message that carries descriptors is none of ours; they are closed, unlooked at. */
-static bool receive_fds(struct msghdr *msg)
-{
-	bool any = false;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		any = true;
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			(void)close(fd);
-		}
-	}
-	return any || (msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC));
-}
-
-/* 1: an event was handled; 0: nothing there now; -1: the socket is at its end. */
+/* 1: an event was handled; 0: nothing there now; -1: the socket is at its end.
+ *
+ * Descriptors are not even received: there is no room for any, and closing one could wait for
+ * whatever file system its sender has found. */
 static int receive(struct sandbox_run *run)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int) * 8)];
-	} control;
 	struct agent_event ev;
 	struct iovec iov = { .iov_base = &ev, .iov_len = sizeof(ev) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(run->control.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n = recvmsg(run->control.fd, &msg, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
 		return -1;
-	if (receive_fds(&msg) || !agent_event_check(&ev, (size_t)n))
+	if ((msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) || !agent_event_check(&ev, (size_t)n))
 		run_break(run, "a message that cannot be one");
 	else
 		on_event(run, &ev);
@@ -171,9 +171,13 @@ static void update_interest(struct sandbox_run *run)
 
 static int send_signal(struct sandbox_run *run, const struct agent_signal *msg)
 {
-	ssize_t n = send(run->control.fd, msg, sizeof(*msg), MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t n;
 
-	return n < 0 && (errno == EAGAIN || errno == EINTR) ? -EAGAIN : 0;
+	if (run->full)
+		return -EAGAIN;
+	n = send(run->control.fd, msg, sizeof(*msg), MSG_DONTWAIT | MSG_NOSIGNAL);
+	run->full = n < 0 && (errno == EAGAIN || errno == EINTR);
+	return run->full ? -EAGAIN : 0; /* of another failure the socket's end will tell */
 }
 
 void run_flush(struct sandbox_run *run)
@@ -186,15 +190,21 @@ void run_flush(struct sandbox_run *run)
 		if (send_signal(run, &sig->msg) < 0)
 			break;
 		list_del(&sig->link);
+		run->outbox_n--;
 		free(sig);
 	}
-	while (list_empty(&run->outbox) && !list_empty(&run->unsent)) {
+	while (!run->full && list_empty(&run->outbox) && !list_empty(&run->unsent)) {
 		struct exec *ex = list_first(&run->unsent, struct exec, unsent);
+		int r;
 
 		list_del(&ex->unsent);
-		if (exec_send(ex, run->control.fd) == -EAGAIN) {
+		r = exec_send(ex, run->control.fd);
+		if (r == -EAGAIN) {
 			list_add_tail(run->unsent.next, &ex->unsent); /* first again */
-			break;
+			run->full = true;
+		} else if (r == 0) {
+			run->owed += 2; /* that it started, and that it is over */
+			exec_send_early_signals(ex);
 		}
 	}
 	update_interest(run);
@@ -206,23 +216,28 @@ void run_exec(struct sandbox_run *run, struct exec *ex)
 	run_flush(run);
 }
 
-void run_signal(struct sandbox_run *run, uint32_t exec_serial, int sig, bool group)
+int run_signal(struct sandbox_run *run, uint32_t exec_serial, int sig, bool group)
 {
 	struct agent_signal msg = {
 		.op = AGENT_OP_SIGNAL, .id = exec_serial, .sig = sig, .group = group
 	};
 	struct run_signal_msg *keep;
 
-	if (list_empty(&run->outbox) && send_signal(run, &msg) == 0)
-		return;
+	if (run->ending || (list_empty(&run->outbox) && send_signal(run, &msg) == 0))
+		return 0;
+	list_for_each (keep, &run->outbox, link)
+		if (memcmp(&keep->msg, &msg, sizeof(msg)) == 0)
+			return 0; /* as signals are: pending is pending */
+	if (run->outbox_n >= OUTBOX_MAX)
+		return -EBUSY;
 	keep = malloc(sizeof(*keep));
-	if (!keep) { /* a signal must not be lost without a word: the harder way */
-		run_end(run, &(struct err){ ENOMEM, "no memory to send a signal" });
-		return;
-	}
+	if (!keep)
+		return -ENOMEM;
 	keep->msg = msg;
 	list_add_tail(&run->outbox, &keep->link);
+	run->outbox_n++;
 	update_interest(run);
+	return 0;
 }
 
 /* --- the end --- */
@@ -256,6 +271,8 @@ static void run_over(struct sandbox_run *run, int status)
 	struct sandbox *sb = run->sandbox;
 	struct run_signal_msg *sig, *next;
 
+	/* No more can come, also not from somebody whom it has given its socket to. */
+	(void)shutdown(run->control.fd, SHUT_RD);
 	while (receive(run) > 0)
 		;
 	if (!run->ending) {
@@ -271,6 +288,8 @@ static void run_over(struct sandbox_run *run, int status)
 	list_for_each_safe (sig, next, &run->outbox, link)
 		free(sig);
 	list_del(&run->link);
+	if (run->mounts)
+		mounts_cancel(TAKE_PTR(run->mounts));
 	sb->run = NULL;
 	ev_del(sb->engine->loop, &run->pidfd);
 	ev_del(sb->engine->loop, &run->control);
@@ -310,8 +329,9 @@ static void on_control(struct ev_source *src, uint32_t events)
 		/* The agent is gone or has closed its end; it is of no use any more. */
 		if (!run->ending)
 			run_end(run, &(struct err){ ESRCH, "its agent has gone" });
-		(void)ev_mod(sb->engine->loop, src, 0);
+		ev_del(sb->engine->loop, src); /* epoll would report the end again and again */
 	} else if (src->live && (events & EPOLLOUT)) {
+		run->full = false;
 		run_flush(run);
 	}
 	sandbox_unref(sb);
@@ -348,52 +368,113 @@ static int run_watch(struct sandbox_run *run, struct err *err)
 	return err_set(err, -r, "watch process 1");
 }
 
-static int run_launch(struct sandbox *sb, uint32_t number, struct launched *ret, struct err *err)
+int run_launch(struct engine *eng, const struct run_launch *what, struct launched *ret,
+	       struct err *err)
 {
-	struct engine *eng = sb->engine;
-	auto_close int dir = store_sandbox_dir(&eng->store, sb->serial, false, err);
+	auto_close int dir = store_sandbox_dir(&eng->store, what->serial, false, err);
 	auto_close int group = -1;
 	auto_free char *path = NULL;
 	char name[STORE_NAME_LEN];
 	int r;
 	struct launch_plan plan = {
-		.hostname = *sb->spec.hostname ? sb->spec.hostname : sb->id,
-		.ids = *sb->ids,
+		.name = what->name,
+		.ids = *what->ids,
 		.image = eng->image,
 		.layer_dir = dir,
 		.layer_name = "layer",
 		.agent_fd = eng->agent_fd,
 		.lo = &eng->lo,
+		.mounts = what->mounts,
+		.mounts_n = what->mounts_n,
 	};
 
 	if (dir < 0)
 		return dir;
-	r = cgroup_run_make(&eng->groups, number, sb->ids, &group, err);
+	r = cgroup_run_make(&eng->groups, what->number, what->ids, &group, err);
 	if (r < 0)
 		return r;
 	plan.cgroup_fd = group;
-	store_sandbox_name(name, sb->serial);
+	store_sandbox_name(name, what->serial);
 	if (asprintf(&path, "%s/%s/layer", eng->store.path, name) < 0)
 		return err_set(err, ENOMEM, "name the layer");
 	plan.layer_path = path;
 	return launch(&plan, ret, err);
 }
 
-int run_start(struct sandbox *sb, struct err *err)
+/* Its process 1: the one that waits for a name, or a new one. */
+static int begin(struct sandbox_run *run, struct sandbox *sb, struct blank *blank,
+		 struct launched *ret, struct err *err)
+{
+	struct engine *eng = sb->engine;
+	struct launch_name name;
+	struct run_launch what = { .serial = sb->serial,
+				   .ids = sb->ids,
+				   .name = &name,
+				   .mounts = sb->spec.mounts,
+				   .mounts_n = sb->spec.mounts_n };
+
+	launch_name_fill(&name, *sb->spec.hostname ? sb->spec.hostname : sb->id);
+	if (blank && blank->run) {
+		run->number = blank->run;
+		*ret = blank->proc;
+		return launch_name_send(blank->proc.control, &name, err);
+	}
+	run->number = what.number = ++eng->next_run;
+	return run_launch(eng, &what, ret, err);
+}
+
+static void on_mounts(void *owner, const struct mounts_reply *reply, const struct fds *fds)
+{
+	struct sandbox_run *run = owner;
+	struct err fault = reply->err;
+
+	run->mounts = NULL;
+	if (fault.code || mounts_give(run->control.fd, reply, fds, &fault) < 0)
+		run_end(run, &fault);
+}
+
+/* Its own directories of the host's, opened while process 1 begins. */
+static int open_mounts(struct sandbox_run *run, struct sandbox *sb, struct err *err)
+{
+	struct engine *eng = sb->engine;
+	const struct mounts_ask ask = {
+		.mount = sb->spec.mounts,
+		.n = sb->spec.mounts_n,
+		.uid = sb->uid,
+		.gid = sb->gid,
+		.ids = *sb->ids,
+		.state_fd = eng->store.fd,
+		.allowed = eng->mounts_allowed,
+		.loop = eng->loop,
+		.jobs = &eng->mount_jobs,
+		.done = on_mounts,
+		.owner = run,
+	};
+
+	return ask.n ? mounts_open(&run->mounts, &ask, err) : 0;
+}
+
+int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 {
 	struct sandbox_run *run = calloc(1, sizeof(*run));
-	struct launched proc;
+	struct launched proc = { -1, -1, -1 };
 	int r;
 
 	if (!run)
 		return err_set(err, ENOMEM, "start");
-	run->number = ++sb->engine->next_run;
-	r = run_launch(sb, run->number, &proc, err);
+	r = open_mounts(run, sb, err);
+	if (r == 0)
+		r = begin(run, sb, blank, &proc, err);
 	if (r < 0) {
-		cgroup_run_retire(&sb->engine->groups, run->number);
+		if (run->mounts)
+			mounts_cancel(run->mounts);
+		if (run->number && !(blank && blank->run)) /* else the caller's, with its process */
+			cgroup_run_retire(&sb->engine->groups, run->number);
 		free(run);
 		return r;
 	}
+	if (blank)
+		blank->run = 0; /* ours from here on */
 	run->pid = proc.pid;
 	run->refs = 2; /* its sources */
 	run->pidfd =
@@ -407,6 +488,8 @@ int run_start(struct sandbox *sb, struct err *err)
 	list_init(&run->link);
 	r = run_watch(run, err);
 	if (r < 0) {
+		if (run->mounts)
+			mounts_cancel(run->mounts);
 		(void)pidfd_send_signal(proc.pidfd, SIGKILL, NULL, 0);
 		(void)waitpid(proc.pid, NULL, 0);
 		if (!run->pidfd.next_dead) /* not in the loop's hands */

@@ -15,6 +15,7 @@
 #include "sandbox/exec.h"
 #include "sandbox/idpool.h"
 #include "sandbox/launch.h"
+#include "sandbox/mounts.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/store.h"
 #include "sandbox/trash.h"
@@ -25,9 +26,12 @@
 #define EXEC_IDS_MAX    10000  /* nodes whose request carried an id */
 #define EXEC_ID_STAYS_S (72 * 3600)
 
+#define ID_TAG_LEN 2
+
 struct engine {
 	struct ev_loop *loop;
 	int agent_fd;
+	const char *id_tag; /* see engine_config */
 	struct store store;
 	struct trash trash;
 	struct idpool ids;
@@ -39,9 +43,13 @@ struct engine {
 	uint64_t event_seq;
 	uint32_t next_run;
 	struct lo_request lo;
-	struct list sandboxes; /* struct sandbox.link, in the order of serials */
+	struct list mount_jobs;            /* struct mounts_job.link */
+	const char *const *mounts_allowed; /* borrowed; NULL: none */
+	struct list sandboxes;             /* struct sandbox.link, in the order of serials */
 	struct hmap by_name, by_serial;
 	size_t count;
+	size_t exec_count, exec_live; /* of all */
+	struct engine_limits limits;
 	bool closing;     /* nothing is started any more */
 	struct list runs; /* struct sandbox_run.link: every process 1 that was not reaped */
 };
@@ -55,24 +63,40 @@ struct sandbox_run {
 	pid_t pid;
 	uint32_t number; /* of its cgroup */
 	struct ev_source pidfd, control;
-	unsigned refs;      /* one per source that the loop may still have in its hands */
-	bool ready;         /* the agent has said so */
-	bool broke;         /* it said what no agent says */
-	bool ending;        /* SIGKILL was sent: asked for, or with a fault */
-	struct err fault;   /* why it ends, if that was not asked for; code 0: it was */
+	unsigned refs;             /* one per source that the loop may still have in its hands */
+	bool ready;                /* the agent has said so */
+	bool broke;                /* it said what no agent says */
+	bool ending;               /* SIGKILL was sent: asked for, or with a fault */
+	struct mounts_job *mounts; /* NULL: none is being opened */
+	struct err fault;          /* why it ends, if that was not asked for; code 0: it was */
+	bool full;          /* the socket took no more, and has not said since that there is room */
+	uint64_t owed;      /* events of commands that it may still send */
 	struct list outbox; /* struct run_signal_msg: the socket was full */
+	unsigned outbox_n;
 	struct list unsent; /* struct exec.unsent: PENDING commands */
 };
 
-/* Launches process 1; sandbox.run is set on success. */
-int run_start(struct sandbox *, struct err *);
+/* What to launch; all borrowed. */
+struct run_launch {
+	uint32_t serial, number; /* of the sandbox; of the control group */
+	const struct id_range *ids;
+	const struct launch_name *name; /* NULL: it waits for one */
+	const struct spec_mount *mounts;
+	size_t mounts_n;
+};
+/* Makes the control group, which is the caller's to retire also on failure, and process 1 in it. */
+int run_launch(struct engine *, const struct run_launch *, struct launched *ret, struct err *);
+/* Launches process 1, or takes the one of `blank` (may be NULL), which is the caller's still on
+ * failure; sandbox.run is set on success. */
+int run_start(struct sandbox *, struct blank *blank, struct err *);
 /* SIGKILL to process 1; the rest follows when it is reaped. `fault`: NULL if it was asked for. */
 void run_end(struct sandbox_run *, const struct err *fault);
 /* Sends the command now or when the agent can take it. */
 void run_exec(struct sandbox_run *, struct exec *);
 /* Sends what waits, as far as the socket takes it. */
 void run_flush(struct sandbox_run *);
-void run_signal(struct sandbox_run *, uint32_t exec_serial, int sig, bool group);
+/* -EBUSY: too many wait already, since the agent does not read its socket. */
+int run_signal(struct sandbox_run *, uint32_t exec_serial, int sig, bool group);
 /* Reaps what run_end() has ended, waiting at most until `deadline` (ev_now() time). */
 void run_wait_all(struct engine *, int64_t deadline);
 
@@ -81,17 +105,37 @@ void sandbox_on_ready(struct sandbox *);
 /* sandbox.run is NULL already; `run` is about to be freed. */
 void sandbox_on_end(struct sandbox *, const struct sandbox_run *run);
 
+/* --- how many: quota.c --- */
+
+void quota_init(struct engine *, const struct engine_limits *);
+/* One more? EDQUOT with a sentence. */
+int quota_command(const struct sandbox *, struct err *);
+int quota_node(const struct sandbox *, struct err *);
+
 /* --- commands --- */
 
 /* Is it certain that no process of it is left? Without groups the streams must tell. */
 bool exec_over(const struct exec *);
 /* The oldest finished nodes go when there are too many. */
 void exec_trim(struct sandbox *);
+/* The same when this turn is over: for where one may be in somebody's hands. */
+void exec_trim_later(struct sandbox *);
+/* exec_base.c: the defaults of a new node. */
+int exec_base_begin(struct exec *);
+/* May so many bytes more be set? E2BIG. */
+int exec_base_room(const struct exec *, size_t more, struct err *);
+/* What was set makes place for the command; back, if that failed; or for good, if it matters. */
+int exec_base_keep(struct exec *);
+void exec_base_undo(struct exec *);
+void exec_base_settle(struct exec *);
+void exec_base_done(struct exec *);
 /* Begins the time after which an idle sandbox is stopped, if it has one and no command. */
 void sandbox_idle(struct sandbox *);
 void exec_start_init(struct exec *);
-/* SIGKILL to all that it started, as far as that can be reached. */
-void exec_kill_all(struct exec *);
+/* Its time is over, or it was killed and should be over by now. */
+void exec_on_deadline(struct exec *);
+/* Those that came before it was sent. */
+void exec_send_early_signals(struct exec *);
 /* The last process of it has gone. */
 void exec_on_group_gone(struct cgroup *);
 /* -EAGAIN: the socket is full, nothing was sent. Any other failure has finished the command. */
@@ -118,8 +162,6 @@ struct exec_record {
 int exec_restore(struct sandbox *, struct exec_record *, struct err *);
 /* Of one that was restored unwritten, when its request is found. */
 void exec_restore_written(struct exec *);
-/* Could a command be taken now? */
-int exec_check(const struct sandbox *, struct err *);
 void exec_result_done(struct exec_result *);
 /* Unlinks and frees without a record in the journal: for a sandbox that goes. */
 void exec_drop(struct exec *);

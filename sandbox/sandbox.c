@@ -28,6 +28,11 @@ static void on_idle(struct ev_timer *timer)
 	(void)sandbox_stop(container_of(timer, struct sandbox, idle), NULL);
 }
 
+static void on_trim(struct ev_task *task)
+{
+	exec_trim(container_of(task, struct sandbox, trim));
+}
+
 struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 {
 	struct sandbox *sb = calloc(1, sizeof(*sb));
@@ -51,6 +56,7 @@ struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 	sb->keep = EXEC_KEEP;
 	ev_timer_init(&sb->ttl, on_ttl);
 	ev_timer_init(&sb->idle, on_idle);
+	ev_task_init(&sb->trim, on_trim);
 	list_init(&sb->ids_list);
 	list_init(&sb->link);
 	list_init(&sb->changed);
@@ -74,6 +80,7 @@ void sandbox_unref(struct sandbox *sb)
 	if (!sb || --sb->refs)
 		return;
 	/* The engine may be gone by now: nothing below needs it. */
+	ev_task_cancel(&sb->trim);
 	list_for_each_safe (last, next, &sb->last, link)
 		free(last);
 	journal_close(sb);
@@ -142,18 +149,16 @@ static void discard(struct sandbox *sb)
 
 /* --- making one --- */
 
-static int fill(struct sandbox *sb, int dir, struct spec *spec, struct err *err)
+static int fill(struct sandbox *sb, struct blank *blank, struct spec *spec, struct err *err)
 {
-	int r = layer_set_hostname(dir, "layer", *spec->hostname ? spec->hostname : sb->id, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	sb->spec = *spec; /* ours only if all goes well: see sandbox_create() */
 	r = record_write(sb, err);
 	if (r == 0)
 		r = journal_open(sb, err);
 	if (r == 0)
-		r = run_start(sb, err);
+		r = run_start(sb, blank, err);
 	return r;
 }
 
@@ -163,6 +168,8 @@ static void choose_id(struct sandbox *sb, struct spec *spec)
 		char random[RANDOM_ID_LEN + 1];
 
 		random_id(random);
+		if (sb->engine->id_tag)
+			memcpy(random, sb->engine->id_tag, ID_TAG_LEN);
 		(void)snprintf(spec->id, sizeof(spec->id), "sbx_%s", random);
 		if (sandbox_find(sb->engine, spec->id))
 			*spec->id = '\0';
@@ -173,7 +180,7 @@ static void choose_id(struct sandbox *sb, struct spec *spec)
 int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 		   struct sandbox **ret, struct err *err)
 {
-	auto_close int dir = -1;
+	struct blank blank;
 	struct sandbox *sb;
 	int r;
 
@@ -181,22 +188,28 @@ int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 		return err_say(err, EINVAL, "name '%s': %s", spec->id, name_fault(spec->id));
 	if (sandbox_find(eng, spec->id))
 		return err_say(err, EEXIST, "there is a sandbox '%s' already", spec->id);
+	r = sandbox_check_room(eng, uid, err);
+	if (r < 0)
+		return r;
 	sb = sandbox_new(eng, 0);
 	if (!sb)
 		return err_set(err, ENOMEM, "make a sandbox");
-	dir = blank_take(&eng->blanks, &sb->serial, sb->ids, err);
-	if (dir < 0) {
-		r = dir;
+	/* Directories of the host's are mounted before the root is: no process is ahead of that. */
+	r = blank_take(&eng->blanks, spec->mounts_n > 0, &blank, err);
+	if (r < 0) {
 		sandbox_unref(sb);
 		return r;
 	}
+	sb->serial = blank.serial;
+	*sb->ids = blank.ids;
 	sb->uid = uid;
 	sb->gid = gid;
 	(void)clock_gettime(CLOCK_REALTIME, &sb->created);
 	sb->changed_at = sb->execs_changed_at = sb->created;
 	choose_id(sb, spec);
-	r = fill(sb, dir, spec, err);
+	r = fill(sb, &blank, spec, err);
 	if (r < 0) {
+		blank_end(&eng->blanks, &blank);
 		sb->spec = (struct spec){ 0 };
 		err_wrap(err, r, "make '%s'", sb->id);
 		discard(sb);
@@ -222,6 +235,7 @@ void sandbox_remove(struct sandbox *sb)
 	sb->removed = true;
 	ev_timer_cancel(&sb->ttl);
 	ev_timer_cancel(&sb->idle);
+	ev_task_cancel(&sb->trim);
 	engine_remove(sb->engine, sb);
 	/* Commands that run are over when process 1 is; whoever waits for them learns it then. */
 	list_for_each (ex, &sb->execs, link)
@@ -311,7 +325,7 @@ int sandbox_start(struct sandbox *sb, struct err *err)
 	sb->start_wanted = false;
 	if (!sb->ids->count)
 		return err_say(err, EADDRINUSE, "start '%s': %s", sb->id, sb->why.msg);
-	r = run_start(sb, err);
+	r = run_start(sb, NULL, err);
 	if (r < 0)
 		return err_wrap(err, r, "start '%s'", sb->id);
 	sb->why = (struct err){ 0 };
@@ -411,13 +425,13 @@ int sandbox_chmod(struct sandbox *sb, mode_t mode, struct err *err)
 int sandbox_state_print(const struct sandbox *sb, struct buf *out)
 {
 	static const char *const name[] = {
-		[SANDBOX_CREATING] = "creating",       [SANDBOX_RUNNING] = "running",
-		[SANDBOX_STOPPED] = "stopped",         [SANDBOX_FAILED] = "failed: ",
-		[SANDBOX_QUARANTINED] = "quarantined",
+		[SANDBOX_CREATING] = "creating",         [SANDBOX_RUNNING] = "running",
+		[SANDBOX_STOPPED] = "stopped",           [SANDBOX_FAILED] = "failed: ",
+		[SANDBOX_QUARANTINED] = "quarantined: ",
 	};
 	int r = buf_printf(out, "%s", name[sb->state]);
 
-	if (r == 0 && sb->state == SANDBOX_FAILED)
+	if (r == 0 && (sb->state == SANDBOX_FAILED || sb->state == SANDBOX_QUARANTINED))
 		r = text_escape(out, sb->why.msg, strlen(sb->why.msg));
 	return r;
 }

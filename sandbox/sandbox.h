@@ -28,11 +28,22 @@
 
 struct engine;
 
+/* How many there may be: of one owner of sandboxes, and of all. 0: the default, see quota.c. */
+struct engine_limits {
+	unsigned user_sandboxes, all_sandboxes;
+	unsigned user_commands, all_commands; /* that are not over */
+	unsigned user_nodes, all_nodes;       /* in exec/ of all sandboxes */
+};
+
 struct engine_config {
 	struct ev_loop *loop;  /* borrowed */
 	const char *state_dir; /* made if its parent exists */
 	int agent_fd;          /* the sealed image of hutch-agent; borrowed */
 	const char *cgroup;    /* "auto", or the one kind to use: see cgroup.h */
+	const char *id_tag; /* two characters that made-up ids begin with; NULL: none; borrowed */
+	/* Directories of the host that any user may mount; NULL: none. Ends with NULL; borrowed. */
+	const char *const *mounts_allowed;
+	struct engine_limits limits;
 };
 
 /* Opens the state directory (EBUSY: another hutchd has it), cleans up what a crash left, and
@@ -42,10 +53,13 @@ int engine_new(struct engine **ret, const struct engine_config *, struct err *);
  * Sandboxes and finished commands stay in the state directory. References held by others must
  * be gone. */
 void engine_free(struct engine *);
-/* What this machine lacks and what that costs, one sentence; NULL: nothing. */
+/* Why there are no control groups, a clause; NULL: there are. */
 const char *engine_lacks(const struct engine *);
 /* Something random that is kept in the state directory and told to nobody. */
 uint64_t engine_secret(const struct engine *);
+
+struct engine_stats;
+void engine_stats(const struct engine *, struct engine_stats *ret);
 
 enum sandbox_state {
 	SANDBOX_CREATING,
@@ -54,6 +68,14 @@ enum sandbox_state {
 	SANDBOX_FAILED,      /* sandbox.why says what */
 	SANDBOX_QUARANTINED, /* its agent broke its protocol; sandbox.why */
 	SANDBOX_STATE_COUNT,
+};
+
+/* The engine's own counts. */
+struct engine_stats {
+	size_t sandboxes[SANDBOX_STATE_COUNT], holds;
+	size_t commands_live, commands_finished, nodes; /* nodes: these, and those without one */
+	uint64_t events;                                /* since it was started */
+	const char *cgroup;                             /* "v1", "v2", "none" */
 };
 
 struct sandbox {
@@ -93,12 +115,15 @@ struct sandbox {
 	unsigned holds;            /* open `hold` handles */
 	bool held;                 /* it was held once, so it goes when hutchd dies */
 	struct ev_timer ttl, idle; /* private to sandbox/ */
+	struct ev_task trim;       /* private to sandbox/ */
 };
 
 /* Makes and starts one; it is SANDBOX_CREATING or better when this returns. Takes `spec` on
  * success (it is empty afterwards). EEXIST, EINVAL, ENOSPC (serials, ids), … */
 int sandbox_create(struct engine *, struct spec *spec, uid_t uid, gid_t gid, struct sandbox **ret,
 		   struct err *);
+/* Could this user have one more? EDQUOT. */
+int sandbox_check_room(const struct engine *, uid_t, struct err *);
 /* Unlinks the name at once and kills; what takes longer goes on behind. `changed` fires when
  * process 1 has been reaped too (sandbox_gone()). Cannot be refused. */
 void sandbox_remove(struct sandbox *);

@@ -2,6 +2,7 @@
 #include "sandbox/request-internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -128,10 +129,68 @@ static int take_readonly(void *obj, const cJSON *value, struct err *err)
 	return json_get_bool(value, &((struct spec_mount *)obj)->readonly, err);
 }
 
+/* What a sandbox cannot do without: a command would find no loader, no user, no device.  What lies
+ * below the first ones is not for mounts either. */
+static const struct {
+	const char *path;
+	bool below;
+} kept_targets[] = {
+	{ "/proc", true },  { "/sys", true },    { "/dev", true },       { "/usr", true },
+	{ "/bin", true },   { "/sbin", true },   { "/lib", true },       { "/lib32", true },
+	{ "/lib64", true }, { "/libx32", true }, { "/run/hutch", true }, { "/run", false },
+	{ "/etc", false },  { "/", false },
+};
+
+/* Writes `path` without doubled slashes and one at the end. 0 or an error. */
+static int plain_path(char *path, struct err *err)
+{
+	const char *at = path;
+	char *to = path;
+
+	while (*(at += strspn(at, "/"))) {
+		size_t len = strcspn(at, "/");
+
+		if (strncmp(at, "..", len) == 0)
+			return err_say(err, EINVAL, "must be a path without '.' and '..'");
+		if (len > NAME_MAX)
+			return err_say(err, ENAMETOOLONG, "a part of it is longer than %d bytes",
+				       NAME_MAX);
+		*to++ = '/';
+		memmove(to, at, len);
+		to += len;
+		at += len;
+	}
+	if (to == path)
+		*to++ = '/';
+	*to = '\0';
+	return 0;
+}
+
+static int check_target(const struct spec *spec, const struct spec_mount *m, struct err *err)
+{
+	int r = plain_path(m->target, err);
+
+	if (r < 0)
+		return err_wrap(err, r, "target");
+	for (size_t i = 0; i < ARRAY_SIZE(kept_targets); i++) {
+		size_t len = strlen(kept_targets[i].path);
+		char behind =
+			strncmp(m->target, kept_targets[i].path, len) == 0 ? m->target[len] : '?';
+
+		if (behind == '\0' || (behind == '/' && kept_targets[i].below))
+			return err_say(err, EINVAL, "target '%s': '%s' is the sandbox's own",
+				       m->target, kept_targets[i].path);
+	}
+	for (const struct spec_mount *other = spec->mounts; other < m; other++)
+		if (strcmp(other->target, m->target) == 0)
+			return err_say(err, EINVAL, "target '%s': is there twice", m->target);
+	return 0;
+}
+
 static const struct json_key mount_keys[] = {
-	{ "source", take_source, "absolute path of a directory of the host" },
+	{ "source", take_source, "a directory of the host: your own, or one that the config allows" },
 	{ "target", take_target, "absolute path in the sandbox" },
-	{ "readonly", take_readonly, "true, the default, or false" },
+	{ "readonly", take_readonly, "true, the default; false for your own directories only" },
 };
 
 static int take_mount(struct spec *spec, const cJSON *item, struct err *err)
@@ -145,7 +204,7 @@ static int take_mount(struct spec *spec, const cJSON *item, struct err *err)
 	r = json_take_keys(item, "mount", mount_keys, ARRAY_SIZE(mount_keys), m, err);
 	if (r == 0 && (!m->source || !m->target))
 		r = err_say(err, EINVAL, "needs a source and a target");
-	return r;
+	return r < 0 ? r : check_target(spec, m, err);
 }
 
 static int take_mounts(void *obj, const cJSON *value, struct err *err)

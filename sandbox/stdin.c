@@ -64,7 +64,11 @@ void stdin_open(struct exec *ex, bool truncates)
 
 void stdin_close(struct exec *ex)
 {
-	if (--ex->writers == 0 && ex->in_armed)
+	if (--ex->writers || !ex->in_armed)
+		return;
+	if (ex->unwritten)
+		ex->in_armed = false; /* it could write nothing, and so did not end it */
+	else
 		exec_close_stdin(ex);
 }
 
@@ -73,7 +77,7 @@ ssize_t stdin_write(struct exec *ex, const void *bytes, size_t len)
 	ssize_t n;
 
 	if (ex->in.fd < 0)
-		return -EPIPE;
+		return ex->unwritten ? -EAGAIN : -EPIPE;
 	ex->in_armed = true;
 	n = write(ex->in.fd, bytes, len);
 	if (n >= 0)
@@ -92,6 +96,8 @@ uint32_t stdin_ready(const struct exec *ex)
 {
 	struct pollfd p = { .fd = ex->in.fd, .events = POLLOUT };
 
+	if (ex->unwritten)
+		return 0;
 	if (ex->in.fd < 0)
 		return EPOLLOUT | EPOLLERR; /* a write is answered at once, with EPIPE */
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) ? EPOLLOUT : 0;

@@ -82,6 +82,7 @@ void stream_end(struct stream *st)
 	}
 	close_idle_spool(st);
 	watch_fire_all(&st->changed);
+	exec_trim_later(st->exec->sandbox);
 }
 
 void stream_done(struct stream *st)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -16,16 +17,20 @@
 
 DEFINE_AUTO(DIR *, closedir);
 
-/* Deeper than any tree that a path can name needs; a deeper one stays for a person to look at.
- * Each level holds a descriptor. */
-#define DEPTH_MAX   4096
+/* Each level holds a descriptor and a buffer; a tree may be deeper than there are either. */
+#define DEPTH_MAX   64
 #define END_WAIT_MS 2000
 #define QUIET_MS    1000
 #define HEAP_MAX    256
 
-static void remove_tree(int dirfd, const char *name, unsigned depth);
+struct sweep {
+	int trash;
+	unsigned moved, last; /* directories from too deep below, and the last one's number */
+};
 
-static void remove_entries(int fd, unsigned depth)
+static void remove_tree(struct sweep *, int dirfd, const char *name, unsigned depth);
+
+static void remove_entries(struct sweep *s, int fd, unsigned depth)
 {
 	AUTO(closedir) DIR *dir = fdopendir(fd);
 	struct dirent *e;
@@ -36,16 +41,27 @@ static void remove_entries(int fd, unsigned depth)
 	}
 	while ((e = readdir(dir)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			remove_tree(fd, e->d_name, depth + 1);
+			remove_tree(s, fd, e->d_name, depth + 1);
 }
 
-static void remove_tree(int dirfd, const char *name, unsigned depth)
+/* A directory in the depth takes its place at the top, where it is met again. */
+static void move_up(struct sweep *s, int dirfd, const char *name)
+{
+	char to[32];
+	int r;
+
+	do {
+		(void)snprintf(to, sizeof(to), "deep-%u", ++s->last);
+		r = renameat(dirfd, name, s->trash, to);
+	} while (r < 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR));
+	s->moved += r == 0;
+}
+
+static void remove_tree(struct sweep *s, int dirfd, const char *name, unsigned depth)
 {
 	int fd;
 
 	if (unlinkat(dirfd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
-		return;
-	if (depth > DEPTH_MAX)
 		return;
 	/* A sandbox may have left a directory that even its owner cannot read. */
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -53,17 +69,26 @@ static void remove_tree(int dirfd, const char *name, unsigned depth)
 		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0) {
 		(void)fchmod(fd, 0700);
-		remove_entries(fd, depth);
+		if (depth < DEPTH_MAX)
+			remove_entries(s, fd, depth);
+		else
+			(void)close(fd);
 	}
-	(void)unlinkat(dirfd, name, AT_REMOVEDIR);
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno == ENOTEMPTY && depth >= DEPTH_MAX)
+		move_up(s, dirfd, name);
 }
 
 static void sweep(int dirfd)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct sweep s = { .trash = dirfd };
 
-	if (fd >= 0)
-		remove_entries(fd, 0);
+	do {
+		int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		s.moved = 0;
+		if (fd >= 0)
+			remove_entries(&s, fd, 0);
+	} while (s.moved);
 }
 
 /* Until nothing more was thrown away for a second, or a heap has come together: file systems are

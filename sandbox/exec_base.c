@@ -1,0 +1,71 @@
+/* exec_base.c - what a request written to a named node begins with
+ *
+ * mkdir gives the node the sandbox's defaults, `set` changes them, and the command
+ * is laid over them.  They are kept behind it, because the same request may be
+ * written again: equal means equal after the same defaults.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "sandbox/sandbox-internal.h"
+
+const struct exec_request *exec_defaults(const struct sandbox *sb)
+{
+	return &sb->spec.exec;
+}
+
+const struct exec_request *exec_base(const struct exec *ex)
+{
+	if (ex->unwritten)
+		return &ex->request;
+	return ex->base ? ex->base : exec_defaults(ex->sandbox);
+}
+
+int exec_base_begin(struct exec *ex)
+{
+	int r = exec_request_script(&ex->request, exec_defaults(ex->sandbox), "", 0, NULL);
+
+	free(TAKE_PTR(ex->request.script));
+	return r;
+}
+
+int exec_base_room(const struct exec *ex, size_t more, struct err *err)
+{
+	auto_buf struct buf text = { 0 };
+
+	if (exec_request_print(&ex->request, &text) < 0)
+		return err_set(err, ENOMEM, "set");
+	if (text.len + more > REQUEST_MAX)
+		return err_say(err, E2BIG, "set: a request may have %d bytes", REQUEST_MAX);
+	return 0;
+}
+
+int exec_base_keep(struct exec *ex)
+{
+	ex->base = malloc(sizeof(*ex->base));
+	if (!ex->base)
+		return -ENOMEM;
+	*ex->base = ex->request;
+	ex->request = (struct exec_request){ 0 };
+	return 0;
+}
+
+void exec_base_undo(struct exec *ex)
+{
+	ex->request = *ex->base;
+	free(TAKE_PTR(ex->base));
+}
+
+void exec_base_settle(struct exec *ex)
+{
+	if (ex->base && exec_request_equal(ex->base, exec_defaults(ex->sandbox)))
+		exec_base_done(ex);
+}
+
+void exec_base_done(struct exec *ex)
+{
+	if (ex->base)
+		exec_request_done(ex->base);
+	free(TAKE_PTR(ex->base));
+}
