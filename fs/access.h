@@ -18,10 +18,10 @@ struct caller {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid; /* 0: cannot be seen */
-	/* Is `gid` one of the supplementary groups? Costs a read of /proc, so it is asked last.
-	 * NULL: there are none. */
-	bool (*in_group)(const struct caller *, gid_t gid);
-	const void *arg; /* for in_group */
+	/* The supplementary groups, as many as fit, into `out`: how many there are. May cost a read
+	 * of /proc, so it is asked last. NULL: there are none. */
+	int (*groups)(const struct caller *, gid_t *out, int cap);
+	const void *arg; /* for groups */
 };
 
 enum access_want { ACCESS_EXEC = 1, ACCESS_WRITE = 2, ACCESS_READ = 4 };
@@ -32,5 +32,7 @@ bool access_allowed(const struct stat *, const struct caller *, unsigned want);
 unsigned access_of_flags(int flags);
 /* May files be made in this directory, or removed from it? 0 or -EACCES, -EPERM. */
 int access_change_dir(const struct stat *, const struct caller *, struct err *);
+/* All supplementary groups, for the caller to free; without memory, none. Returns how many. */
+int access_groups(const struct caller *, gid_t **ret);
 /* Is the caller in this group? */
 bool access_in_group(const struct caller *, gid_t);

@@ -25,9 +25,15 @@
 #define JOB_TEXT_MAX 4096 /* bytes of one write */
 #define JOBS_MAX     64   /* that wait for one sandbox or command */
 
+enum verb_arg {
+	ARG_NONE,
+	ARG_WORD, /* white space around it does not count */
+	ARG_REST, /* the rest of the line as it is */
+};
+
 struct verb {
 	const char *name;
-	bool takes_arg;
+	enum verb_arg arg;
 	/* Is the argument fit? NULL: anything is. */
 	int (*check)(const char *arg, struct err *);
 	int (*run)(const struct node_ref *, const char *arg, struct err *);
@@ -82,9 +88,9 @@ static bool sandbox_is_busy(const struct node_ref *ref)
 }
 
 static const struct verb sandbox_verbs[] = {
-	{ "stop", false, NULL, verb_stop, sandbox_is_busy },
-	{ "start", false, NULL, verb_start, sandbox_is_busy },
-	{ "kill", false, NULL, verb_kill, sandbox_is_busy },
+	{ "stop", ARG_NONE, NULL, verb_stop, sandbox_is_busy },
+	{ "start", ARG_NONE, NULL, verb_start, sandbox_is_busy },
+	{ "kill", ARG_NONE, NULL, verb_kill, sandbox_is_busy },
 };
 static const struct verb_table sandbox_table = { sandbox_verbs, ARRAY_SIZE(sandbox_verbs),
 						 "stop, start, kill" };
@@ -99,7 +105,7 @@ static int verb_exec_kill(const struct node_ref *ref, const char *arg, struct er
 
 static bool exec_is_busy(const struct node_ref *ref)
 {
-	return ref->exec->state != EXEC_DONE;
+	return ref->exec->state != EXEC_DONE && !ref->exec->unwritten;
 }
 
 static int check_signal(const char *arg, struct err *err)
@@ -122,13 +128,42 @@ static int verb_close_stdin(const struct node_ref *ref, const char *arg, struct 
 	return 0;
 }
 
+/* KEY, one blank, and VALUE, which may be empty. */
+static int set(struct exec_request *scratch, struct exec *x, const char *arg, struct err *err)
+{
+	size_t len = strcspn(arg, " \t");
+	auto_free char *key = strndup(arg, len);
+
+	if (!key)
+		return err_set(err, ENOMEM, "set");
+	if (!arg[len])
+		return err_say(err, EINVAL, "set %.64s: a value is missing", key);
+	return scratch ? exec_request_set(scratch, key, arg + len + 1, err)
+		       : exec_set(x, key, arg + len + 1, err);
+}
+
+static int check_set(const char *arg, struct err *err)
+{
+	struct exec_request scratch = { 0 };
+	int r = set(&scratch, NULL, arg, err);
+
+	exec_request_done(&scratch);
+	return r;
+}
+
+static int verb_set(const struct node_ref *ref, const char *arg, struct err *err)
+{
+	return set(NULL, ref->exec, arg, err);
+}
+
 static const struct verb exec_verbs[] = {
-	{ "kill", false, NULL, verb_exec_kill, exec_is_busy },
-	{ "signal", true, check_signal, verb_signal, NULL },
-	{ "close-stdin", false, NULL, verb_close_stdin, NULL },
+	{ "kill", ARG_NONE, NULL, verb_exec_kill, exec_is_busy },
+	{ "signal", ARG_WORD, check_signal, verb_signal, NULL },
+	{ "close-stdin", ARG_NONE, NULL, verb_close_stdin, NULL },
+	{ "set", ARG_REST, check_set, verb_set, NULL },
 };
 static const struct verb_table exec_table = { exec_verbs, ARRAY_SIZE(exec_verbs),
-					      "kill, signal NAME, close-stdin" };
+					      "kill, signal NAME, close-stdin, set KEY VALUE" };
 
 /* Lines */
 
@@ -142,11 +177,25 @@ static char *next_line(char **text)
 
 		*text = last ? line + len : line + len + 1;
 		line[len] = '\0';
-		while (len && strchr(" \t\r", line[len - 1]))
-			line[--len] = '\0';
 		if (len)
 			return line;
 	}
+	return NULL;
+}
+
+static void trim_end(char *text)
+{
+	size_t len = strlen(text);
+
+	while (len && strchr(" \t\r", text[len - 1]))
+		text[--len] = '\0';
+}
+
+static const struct verb *find_verb(const struct verb_table *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (strcmp(t->verb[i].name, name) == 0)
+			return &t->verb[i];
 	return NULL;
 }
 
@@ -154,38 +203,41 @@ static char *next_line(char **text)
 static const struct verb *parse(const struct verb_table *t, char *line, char **ret_arg,
 				struct err *err)
 {
-	size_t len = strcspn(line, " \t");
-	char *arg = line + len + strspn(line + len, " \t");
+	size_t len = strcspn(line, " \t\r");
+	char *arg = line + len + strspn(line + len, " \t\r");
+	const struct verb *v;
 
 	line[len] = '\0';
 	*ret_arg = arg;
-	for (size_t i = 0; i < t->n; i++) {
-		const struct verb *v = &t->verb[i];
-
-		if (strcmp(v->name, line) != 0)
-			continue;
-		if (v->takes_arg != (*arg != '\0')) {
-			(void)err_say(err, EINVAL, "%s: %s", line,
-				      v->takes_arg ? "an argument is missing"
-						   : "takes no argument");
-			return NULL;
-		}
-		return v->check && v->check(arg, err) < 0 ? NULL : v;
+	v = find_verb(t, line);
+	if (!v) {
+		(void)err_say(err, EINVAL, "no verb '%.64s'; there are: %s", line, t->known);
+		return NULL;
 	}
-	(void)err_say(err, EINVAL, "no verb '%.64s'; there are: %s", line, t->known);
-	return NULL;
+	if (v->arg != ARG_REST)
+		trim_end(arg);
+	if ((v->arg != ARG_NONE) != (*arg != '\0')) {
+		(void)err_say(err, EINVAL, "%s: %s", line,
+			      v->arg == ARG_NONE ? "takes no argument" : "an argument is missing");
+		return NULL;
+	}
+	return v->check && v->check(arg, err) < 0 ? NULL : v;
 }
 
 static int check_lines(const struct verb_table *t, const char *bytes, size_t len, struct err *err)
 {
 	auto_free char *text = strndup(bytes, len);
 	char *rest = text, *line, *arg;
+	struct err why = { 0 };
 
 	if (!text)
 		return err_set(err, ENOMEM, "ctl");
 	while ((line = next_line(&rest)))
-		if (!parse(t, line, &arg, err))
-			return -EINVAL;
+		if (!parse(t, line, &arg, &why)) {
+			if (err)
+				*err = why;
+			return -why.code;
+		}
 	return 0;
 }
 

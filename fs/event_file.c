@@ -4,17 +4,30 @@
  * first read lies below the oldest line that is kept is served from that line on,
  * and all its later offsets are moved by as much.
  */
+#include <errno.h>
 #include <poll.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "fs/tree.h"
 #include "sandbox/events.h"
 #include "sandbox/sandbox.h"
 
+static int viewer_groups(const struct caller *who, gid_t *out, int cap)
+{
+	const struct event_viewer *v = who->arg;
+
+	for (int i = 0; i < v->groups_n && i < cap; i++)
+		out[i] = v->groups[i];
+	return v->groups_n;
+}
+
 /* May this user enter that sandbox? */
 static bool sees(const struct event_log *log, const struct sandbox *box)
 {
-	const struct caller who = { .uid = log->uid, .gid = log->gid };
+	const struct caller who = { .uid = log->viewer.uid,
+				    .gid = log->viewer.gid,
+				    .groups = viewer_groups,
+				    .arg = &log->viewer };
 	const struct stat st = { .st_mode = S_IFDIR | box->mode,
 				 .st_uid = box->uid,
 				 .st_gid = box->gid };
@@ -22,10 +35,25 @@ static bool sees(const struct event_log *log, const struct sandbox *box)
 	return access_allowed(&st, &who, ACCESS_EXEC);
 }
 
+static struct event_log *log_of(struct engine *eng, const struct caller *who)
+{
+	struct event_viewer v = { .uid = who->uid, .gid = who->gid };
+	struct event_log *log;
+
+	if (who->uid != 0) /* who sees everything anyway */
+		v.groups_n = access_groups(who, &v.groups);
+	log = event_log_find(eng, &v, sees);
+	free(v.groups);
+	return log;
+}
+
 static int events_open(struct handle *h, struct err *err)
 {
-	h->events = h->ref.sandbox ? event_log_of(h->ref.sandbox)
-				   : event_log_open(h->tree->engine, h->uid, h->gid, sees);
+	const struct caller who = handle_caller(h);
+
+	h->events = h->ref.sandbox ? event_log_of(h->ref.sandbox) : log_of(h->tree->engine, &who);
+	if (h->events && !h->ref.sandbox)
+		event_log_open(h->events);
 	return h->events ? 0 : err_set(err, ENOMEM, "open");
 }
 
@@ -69,8 +97,7 @@ void events_attr(struct tree *tree, const struct node_ref *ref, const struct cal
 		 struct stat *st)
 {
 	const struct event_log *log =
-		ref->sandbox ? ref->sandbox->events
-			     : event_log_find(tree->engine, who->uid, who->gid, sees);
+		ref->sandbox ? ref->sandbox->events : log_of(tree->engine, who);
 
 	if (!log)
 		return;

@@ -22,7 +22,7 @@ struct fuse_server {
 	struct ev_source src;
 	struct aliases aliases;
 	struct list parked; /* struct parked.link */
-	struct list inval;  /* struct inval.link: sandboxes with a new owner or mode */
+	struct list inval;  /* fuse_inval.c: sandboxes with a new owner or mode */
 	struct ev_task inval_task;
 	uint64_t generation;
 	const char *mountpoint; /* borrowed */
@@ -86,6 +86,15 @@ enum node_cache fuse_attr_cache(const struct node_ref *);
 /* Answers -r; a line in `error`, unless it is about something that is gone. */
 void fuse_refuse(struct fuse_server *, fuse_req_t, const struct node_ref *, const char *name,
 		 const struct err *);
+
+/* fuse_inval.c */
+void fuse_inval_init(struct fuse_server *);
+void fuse_inval_done(struct fuse_server *);
+/* This sandbox has a new owner or mode, or was removed. */
+void fuse_inval_queue(struct fuse_server *, struct sandbox *);
+/* The SETATTR that has just changed this sandbox's owner or mode is answered when the kernel has
+ * forgotten the old one. False: answer it now. */
+bool fuse_inval_answer(struct fuse_server *, fuse_req_t, const struct sandbox *);
 
 /* fuse_park.c: a request that waits for a watch, a time or an interrupt. */
 struct parked {

@@ -17,42 +17,22 @@
 #include "sandbox/sandbox.h"
 
 #define TURN_MAX       64
-#define INVAL_TURN_MAX 64 /* notifications per turn */
 #define MAX_BACKGROUND 1024
-
-/* A sandbox whose owner or mode has changed. */
-struct inval {
-	struct list link; /* fuse_server.inval */
-	uint32_t serial;
-};
 
 struct fuse_server *fuse_server_of(fuse_req_t req)
 {
 	return fuse_req_userdata(req);
 }
 
-static bool in_group(const struct caller *who, gid_t gid)
+static int groups(const struct caller *who, gid_t *out, int cap)
 {
 	const struct fuse_req *creq = who->arg;
 	fuse_req_t req;
-	gid_t few[64], *list = few;
-	bool found = false;
 	int n;
 
 	memcpy(&req, &creq, sizeof(req)); /* libfuse's type is not const */
-	n = fuse_req_getgroups(req, 64, few);
-	if (n > 64) {
-		int cap = n;
-
-		list = calloc((size_t)cap, sizeof(*list));
-		n = list ? fuse_req_getgroups(req, cap, list) : 0;
-		n = n < cap ? n : cap;
-	}
-	for (int i = 0; i < n && !found; i++)
-		found = list[i] == gid;
-	if (list != few)
-		free(list);
-	return found;
+	n = fuse_req_getgroups(req, cap, out);
+	return n < 0 ? 0 : n; /* of a process that cannot be seen: none */
 }
 
 struct caller fuse_caller(fuse_req_t req)
@@ -60,7 +40,7 @@ struct caller fuse_caller(fuse_req_t req)
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 
 	return (struct caller){
-		.uid = ctx->uid, .gid = ctx->gid, .pid = ctx->pid, .in_group = in_group, .arg = req
+		.uid = ctx->uid, .gid = ctx->gid, .pid = ctx->pid, .groups = groups, .arg = req
 	};
 }
 
@@ -118,51 +98,6 @@ void fuse_refuse(struct fuse_server *srv, fuse_req_t req, const struct node_ref 
 {
 	tree_refuse(srv->tree, fuse_req_ctx(req)->uid, ref, name, err);
 	(void)fuse_reply_err(req, err->code);
-}
-
-/* Attributes of what is static below a sandbox, after a chmod or chown.  Never from the handler of
- * a request: the kernel may hold a lock that the notification needs. */
-static void inval_sandbox(struct fuse_server *srv, uint32_t serial)
-{
-	struct sandbox *box = sandbox_find_serial(srv->tree->engine, serial);
-
-	for (int i = NODE_ROOT + 1; box && i < NODE_COUNT; i++) {
-		struct node_ref ref = { .id = (enum node_id)i, .sandbox = box };
-		uint64_t ino = tree_ino(&ref);
-		struct node_ref there;
-
-		if (tree_resolve(srv->tree, ino, &there) < 0)
-			continue;
-		/* What the kernel does not know is no failure; there is no other to be expected. */
-		(void)fuse_lowlevel_notify_inval_inode(srv->session, ino, -1, 0);
-	}
-}
-
-static void run_inval(struct ev_task *task)
-{
-	struct fuse_server *srv = container_of(task, struct fuse_server, inval_task);
-
-	for (int i = 0; i < INVAL_TURN_MAX && !list_empty(&srv->inval); i++) {
-		struct inval *inval = list_first(&srv->inval, struct inval, link);
-
-		list_del(&inval->link);
-		inval_sandbox(srv, inval->serial);
-		free(inval);
-	}
-	if (!list_empty(&srv->inval))
-		ev_defer(srv->loop, task);
-}
-
-static void owner_changed(struct tree *tree, struct sandbox *box)
-{
-	struct fuse_server *srv = tree->server;
-	struct inval *inval = malloc(sizeof(*inval));
-
-	if (!inval)
-		return; /* the kernel then believes the old attributes; ours decide at open */
-	inval->serial = box->serial;
-	list_add_tail(&srv->inval, &inval->link);
-	ev_defer(srv->loop, &srv->inval_task);
 }
 
 /* The loop may hold on to a source until its turn is over, so the memory goes with the later of the
@@ -277,10 +212,7 @@ int fuse_server_new(struct fuse_server **ret, const struct fuse_server_config *c
 	srv->generation = generation_of(engine_secret(config->tree->engine));
 	aliases_init(&srv->aliases);
 	list_init(&srv->parked);
-	list_init(&srv->inval);
-	ev_task_init(&srv->inval_task, run_inval);
-	srv->tree->owner_changed = owner_changed;
-	srv->tree->server = srv;
+	fuse_inval_init(srv);
 	srv->out = malloc(FUSE_IO_MAX);
 	r = srv->out ? fuse_mount_session(srv, config->allow_other, err)
 		     : err_set(err, ENOMEM, "mount");
@@ -313,19 +245,12 @@ void fuse_server_free(struct fuse_server *srv)
 	if (!srv)
 		return;
 	srv->tree->closing = true;
-	srv->tree->owner_changed = NULL;
 	ev_del(srv->loop, &srv->src);
-	ev_task_cancel(&srv->inval_task);
 	fuse_unmount_session(srv);
+	fuse_inval_done(srv);
 	fuse_unpark_all(srv, ENODEV);
 	close_all_handles(srv->tree);
 	ctl_done(srv->tree);
-	while (!list_empty(&srv->inval)) {
-		struct inval *inval = list_first(&srv->inval, struct inval, link);
-
-		list_del(&inval->link);
-		free(inval);
-	}
 	if (srv->session)
 		fuse_session_destroy(srv->session);
 	aliases_done(&srv->aliases);

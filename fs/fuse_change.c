@@ -62,11 +62,15 @@ void fuse_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 		.io.deadline = ev_now() + TREE_WAIT_NS,
 	};
 
-	(void)mode; /* 0700 whatever was asked for; chmod is there for the rest */
+	(void)mode; /* a sandbox's is 0700 whatever was asked for; chmod is there for the rest */
 	if (!change_dir(srv, req, parent, &dir))
 		return;
 	if (tree_mkdir(srv->tree, &dir, name, &who, &ref, &err) < 0) {
 		fuse_refuse(srv, req, &dir, name, &err);
+		return;
+	}
+	if (ref.exec) {
+		fuse_answer_entry(srv, req, &ref);
 		return;
 	}
 	p.sandbox = sandbox_ref(ref.sandbox);
@@ -118,6 +122,7 @@ void fuse_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 		answer_rmdir(&p);
 		return;
 	}
+	fuse_inval_queue(srv, p.sandbox);
 	if (!rmdir_again(&p)) {
 		if (fuse_park(&p, NULL))
 			return;
@@ -164,6 +169,8 @@ void fuse_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *to, int set,
 		fuse_refuse(srv, req, &ref, NULL, &err);
 		return;
 	}
+	if (what & ~(unsigned)TREE_SET_OTHER && fuse_inval_answer(srv, req, ref.sandbox))
+		return;
 	tree_attr(srv->tree, &ref, &who, &st);
 	(void)fuse_reply_attr(req, &st, fuse_seconds(fuse_attr_cache(&ref)));
 }

@@ -50,7 +50,7 @@ void fuse_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		(void)fuse_reply_err(req, -r);
 		return;
 	}
-	who = fuse_caller(req);
+	who = h ? handle_caller(h) : fuse_caller(req);
 	tree_attr(srv->tree, &ref, &who, &st);
 	(void)fuse_reply_attr(req, &st, fuse_seconds(fuse_attr_cache(&ref)));
 }
@@ -94,7 +94,7 @@ void fuse_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 {
 	struct fuse_server *srv = fuse_server_of(req);
 	const struct handle *h = fi->fh ? handle_find(srv->tree, fi->fh) : NULL;
-	struct caller who = fuse_caller(req);
+	struct caller who = h ? handle_caller(h) : fuse_caller(req);
 	uint64_t cookie = (uint64_t)off;
 	struct tree_entry entry;
 	struct node_ref ref;
@@ -104,10 +104,6 @@ void fuse_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	if (r < 0) {
 		(void)fuse_reply_err(req, -r);
 		return;
-	}
-	if (h && h->uid != who.uid) {
-		/* A handle that was passed on: its groups are not known any more. */
-		who = (struct caller){ .uid = h->uid, .gid = h->gid };
 	}
 	size = size < FUSE_IO_MAX ? size : FUSE_IO_MAX;
 	while (tree_next(srv->tree, &ref, &who, &cookie, &entry)) {

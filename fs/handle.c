@@ -99,6 +99,20 @@ int handle_new(struct tree *tree, uid_t uid, bool reserve, struct handle **ret, 
 	return 0;
 }
 
+static int groups(const struct caller *who, gid_t *out, int cap)
+{
+	const struct handle *h = who->arg;
+
+	for (int i = 0; i < h->groups_n && i < cap; i++)
+		out[i] = h->groups[i];
+	return h->groups_n;
+}
+
+struct caller handle_caller(const struct handle *h)
+{
+	return (struct caller){ .uid = h->uid, .gid = h->gid, .groups = groups, .arg = h };
+}
+
 struct handle *handle_ref(struct handle *h)
 {
 	h->refs++;
@@ -110,6 +124,7 @@ void handle_unref(struct handle *h)
 	if (!h || --h->refs)
 		return;
 	buf_done(&h->text);
+	free(h->groups);
 	exec_unref(h->ref.exec);
 	sandbox_unref(h->ref.sandbox);
 	free(h);

@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "fs/access.h"
 #include "fs/node.h"
 
 struct event_log;
@@ -31,6 +32,8 @@ struct handle {
 	struct node_ref ref; /* holds references */
 	uid_t uid;           /* who opened it */
 	gid_t gid;
+	gid_t *groups; /* supplementary ones, of NODE_PER_USER nodes only; owned */
+	int groups_n;
 	int flags; /* of open(2) */
 
 	struct buf text;              /* what a text file says, as of open */
@@ -68,6 +71,9 @@ static inline bool handle_writes(const struct handle *h)
 uint64_t handle_number(const struct handle *);
 /* NULL: there is no such handle (any more). */
 struct handle *handle_find(struct tree *, uint64_t number);
+
+/* Who opened it: rights are those of then. Valid as long as the handle. */
+struct caller handle_caller(const struct handle *);
 
 /* A handle without a node yet, counted for `uid`. `reserve`: also at the limit. */
 int handle_new(struct tree *, uid_t uid, bool reserve, struct handle **ret, struct err *);

@@ -1,4 +1,4 @@
-/* new_file.c - the two `new` files: requests for commands, and for sandboxes
+/* new_file.c - `new` in exec/ and at the root, and `cmd`: requests for commands and for sandboxes
  *
  * When a request commits is request_file.c's; here is what it becomes.
  */
@@ -46,22 +46,21 @@ static void record_refusal(struct request_file *rf, const struct err *err)
 
 /* exec/new */
 
-static int sandbox_takes_commands(const struct sandbox *box, struct err *err)
+/* Whatever may refuse a text is asked at its first byte: where it ends no shell looks.  A JSON
+ * document is refused as well in the write that completes it, when its id is known. */
+static int check_sandbox(const struct request_file *rf, const struct sandbox *box, bool node,
+			 struct err *err)
 {
-	if (box->removed)
-		return err_say(err, ESRCH, "the sandbox has been removed");
-	if (box->state == SANDBOX_STOPPED)
-		return err_say(err, ESRCH, "the sandbox is stopped: write start to its ctl");
-	if (box->state == SANDBOX_FAILED)
-		return err_say(err, ESRCH, "the sandbox is failed: %s", box->why.msg);
-	return 0;
+	int r = exec_check(box, err);
+
+	return r < 0 || rf->form == REQUEST_FORM_JSON ? r : exec_check_room(box, node, err);
 }
 
-static int exec_check(struct request_file *rf, struct err *err)
+static int exec_new_check(struct request_file *rf, struct err *err)
 {
 	const struct handle *h = rf->arg;
 
-	return sandbox_takes_commands(h->ref.sandbox, err);
+	return check_sandbox(rf, h->ref.sandbox, true, err);
 }
 
 /* Takes `req`, also on failure. */
@@ -81,18 +80,47 @@ static int make_exec(struct request_file *rf, struct exec_request *req, struct b
 	return r;
 }
 
+static int parse(struct exec_request *req, const struct request_file *rf,
+		 const struct exec_request *base, struct err *err)
+{
+	return exec_request_parse(req, base, rf->pending.data, rf->pending.len, err);
+}
+
+/* An id may name a node that is there: then what was set of it counts. */
+static int parse_new(struct exec_request *req, const struct request_file *rf, struct err *err)
+{
+	const struct handle *h = rf->arg;
+	const struct exec *x;
+	int r = parse(req, rf, exec_defaults(h->ref.sandbox), err);
+
+	if (r < 0 || !req->id)
+		return r;
+	if (node_find(NODE_EXECS, req->id) != NODE_NONE) {
+		r = err_say(err, EINVAL, "request: id: '%s' is a name of the tree itself", req->id);
+		exec_request_done(req);
+		return r;
+	}
+	x = exec_find(h->ref.sandbox, req->id);
+	if (!x)
+		return 0;
+	exec_request_done(req);
+	return parse(req, rf, exec_base(x), err);
+}
+
 static int exec_commit_json(struct request_file *rf, struct buf *name, struct err *err)
 {
 	struct exec_request req = { 0 };
-	int r = exec_request_parse(&req, NULL, rf->pending.data, rf->pending.len, err);
+	int r = parse_new(&req, rf, err);
 
 	return r < 0 ? r : make_exec(rf, &req, name, err);
 }
 
 static int exec_commit_text(struct request_file *rf, struct buf *name, struct err *err)
 {
+	const struct handle *h = rf->arg;
 	struct exec_request req = { 0 };
-	int r = exec_request_script(&req, NULL, rf->pending.data, rf->pending.len, err);
+	int r = exec_request_script(&req, exec_defaults(h->ref.sandbox), rf->pending.data,
+				    rf->pending.len, err);
 
 	return r < 0 ? r : make_exec(rf, &req, name, err);
 }
@@ -116,7 +144,7 @@ static void exec_refused(struct request_file *rf, const struct err *err)
 }
 
 static const struct request_file_ops exec_request_file = {
-	.check = exec_check,
+	.check = exec_new_check,
 	.commit_json = exec_commit_json,
 	.commit_text = exec_commit_text,
 	.commit_broken = exec_commit_broken,
@@ -126,18 +154,135 @@ static const struct request_file_ops exec_request_file = {
 	.busy = "this handle has made its command; join the pieces: { ...; } | cat > exec/new",
 };
 
+/* exec/NAME/cmd: one command, which may be written again.  What departs from the record is refused
+ * in the write that does. */
+
+static int cmd_check(struct request_file *rf, struct err *err)
+{
+	const struct handle *h = rf->arg;
+
+	if (h->ref.exec->removed)
+		return err_say(err, ESRCH, "'%s' has been removed", h->ref.exec->name);
+	return h->ref.exec->unwritten ? check_sandbox(rf, h->ref.sandbox, false, err) : 0;
+}
+
+static int refuse_other(const struct exec *x, struct err *err)
+{
+	return err_say(err, EEXIST, "'%s' has a different command already", x->name);
+}
+
+/* Is the record what its own text would become if it were written now? */
+static int check_surroundings(const struct exec *x, struct err *err)
+{
+	struct exec_request req = { 0 };
+	bool same;
+	int r;
+
+	if (!x->request.script)
+		return refuse_other(x, err);
+	r = exec_request_script(&req, exec_base(x), x->request.script, x->request.script_len, err);
+	if (r < 0)
+		return r;
+	same = exec_request_equal(&req, &x->request);
+	exec_request_done(&req);
+	return same ? 0 : refuse_other(x, err);
+}
+
+static int cmd_check_text(const struct request_file *rf, const char *bytes, size_t len,
+			  struct err *err)
+{
+	const struct handle *h = rf->arg;
+	const struct exec *x = h->ref.exec;
+	size_t at = rf->pending.len;
+	int r;
+
+	if (x->unwritten)
+		return 0;
+	r = at == 0 ? check_surroundings(x, err) : 0;
+	if (r < 0)
+		return r;
+	if (!x->request.script || at + len > x->request.script_len ||
+	    memcmp(x->request.script + at, bytes, len) != 0)
+		return refuse_other(x, err);
+	return 0;
+}
+
+/* Takes `req`, also on failure. */
+static int write_cmd(struct request_file *rf, struct exec_request *req, struct err *err)
+{
+	const struct handle *h = rf->arg;
+	int r;
+
+	req->by = h->uid;
+	req->unique = rf->unique;
+	if (req->id && strcmp(req->id, h->ref.exec->name) != 0)
+		r = err_say(err, EINVAL, "request: id: is not the node's name, '%s'",
+			    h->ref.exec->name);
+	else if (h->ref.exec->removed)
+		r = err_say(err, ESRCH, "'%s' has been removed", h->ref.exec->name);
+	else
+		r = exec_write(h->ref.exec, req, err);
+	exec_request_done(req);
+	return r;
+}
+
+static int cmd_commit_json(struct request_file *rf, struct buf *name, struct err *err)
+{
+	const struct handle *h = rf->arg;
+	struct exec_request req = { 0 };
+	int r = parse(&req, rf, exec_base(h->ref.exec), err);
+
+	(void)name;
+	return r < 0 ? r : write_cmd(rf, &req, err);
+}
+
+static int cmd_commit_text(struct request_file *rf, struct buf *name, struct err *err)
+{
+	const struct handle *h = rf->arg;
+	struct exec_request req = { 0 };
+	int r = exec_request_script(&req, exec_base(h->ref.exec), rf->pending.data, rf->pending.len,
+				    err);
+
+	(void)name;
+	return r < 0 ? r : write_cmd(rf, &req, err);
+}
+
+static int cmd_commit_broken(struct request_file *rf, const char *why, struct buf *name,
+			     struct err *err)
+{
+	struct exec_request req = { 0 };
+	int r = exec_request_broken(&req, rf->pending.data, rf->pending.len, why);
+
+	(void)name;
+	return r < 0 ? err_set(err, -r, "keep the request") : write_cmd(rf, &req, err);
+}
+
+static const struct request_file_ops cmd_request_file = {
+	.check = cmd_check,
+	.check_text = cmd_check_text,
+	.commit_json = cmd_commit_json,
+	.commit_text = cmd_commit_text,
+	.commit_broken = cmd_commit_broken,
+	.refused = exec_refused,
+	.dying = writer_dying,
+	.json_hint = "to run it as a script, begin with a space",
+	.busy = "this handle has written its command; join the pieces: { ...; } | cat > cmd",
+};
+
 /* The root's new */
 
 static int spec_check(struct request_file *rf, struct err *err)
 {
-	(void)rf;
-	(void)err;
-	return 0;
+	const struct handle *h = rf->arg;
+
+	return rf->form == REQUEST_FORM_TEXT ? sandbox_check_room(h->tree->engine, h->uid, err) : 0;
 }
 
 /* White space in front of JSON is skipped, so that what else comes as text is blank or wrong. */
-static int spec_check_text(const char *bytes, size_t len, struct err *err)
+static int spec_check_text(const struct request_file *rf, const char *bytes, size_t len,
+			   struct err *err)
 {
+	(void)rf;
 	for (size_t i = 0; i < len; i++)
 		if (!strchr(" \t\r\n", bytes[i]))
 			return err_say(err, EINVAL, "a spec is a JSON object, or an empty line");
@@ -173,31 +318,47 @@ static const struct request_file_ops spec_request_file = {
 	.busy = "this handle has made its sandbox; open it anew, or for reading and writing",
 };
 
-/* Both */
+/* All */
 
-static int open_with(struct handle *h, const struct request_file_ops *ops, struct err *err)
+static int open_with(struct handle *h, const struct request_file_ops *ops, bool both,
+		     struct err *err)
 {
 	h->request = malloc(sizeof(*h->request));
 	if (!h->request)
 		return err_set(err, ENOMEM, "open");
-	request_file_init(h->request, ops, h, handle_reads(h) && handle_writes(h));
+	request_file_init(h->request, ops, h, both);
 	return 0;
 }
 
 static int new_open(struct handle *h, struct err *err)
 {
-	return open_with(h, &spec_request_file, err);
+	return open_with(h, &spec_request_file, handle_reads(h) && handle_writes(h), err);
 }
 
 static int exec_new_open(struct handle *h, struct err *err)
 {
-	int r = handle_writes(h) ? sandbox_takes_commands(h->ref.sandbox, err) : 0;
+	int r = handle_writes(h) ? exec_check(h->ref.sandbox, err) : 0;
 
 	if (r < 0) {
 		exec_last_clear(h->ref.sandbox, h->uid);
 		return r;
 	}
-	return open_with(h, &exec_request_file, err);
+	return open_with(h, &exec_request_file, handle_reads(h) && handle_writes(h), err);
+}
+
+/* Reading it gives the command, not a name: for its requests each handle is write-only. */
+static int cmd_open(struct handle *h, struct err *err)
+{
+	int r;
+
+	if (!handle_writes(h))
+		return 0;
+	r = h->ref.exec->unwritten ? exec_check(h->ref.sandbox, err) : 0;
+	if (r < 0) {
+		exec_last_clear(h->ref.sandbox, h->uid);
+		return r;
+	}
+	return open_with(h, &cmd_request_file, false, err);
 }
 
 static struct request_from from(const struct node_io *io)
@@ -223,6 +384,8 @@ static int new_flush(struct node_io *io, struct err *err)
 {
 	struct request_from f = from(io);
 
+	if (!io->handle->request)
+		return 0;
 	return request_file_flush(io->handle->request, &f, err);
 }
 
@@ -260,4 +423,11 @@ const struct node_ops exec_new_ops = {
 	.flush = new_flush,
 	.release = new_release,
 	.ready = new_ready,
+};
+
+const struct node_ops cmd_ops = {
+	.open = cmd_open,
+	.write = new_write,
+	.flush = new_flush,
+	.release = new_release,
 };

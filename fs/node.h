@@ -57,6 +57,8 @@ enum node_id {
 	NODE_HOLD,
 	NODE_SANDBOX_EVENTS,
 	NODE_EXEC_HOLD,
+	NODE_STATS,
+	NODE_EXEC_KEEP,
 	NODE_COUNT,
 };
 
@@ -77,13 +79,14 @@ enum node_cache {
 };
 
 enum node_flags {
-	NODE_STREAM = 1 << 0,   /* no offsets; a reader and a writer of one handle do not block
+	NODE_STREAM = 1 << 0,  /* no offsets; a reader and a writer of one handle do not block
 				 * each other */
-	NODE_FRESH = 1 << 1,    /* a node id of its own for each lookup: a parked WRITE holds the
+	NODE_FRESH = 1 << 1,   /* a node id of its own for each lookup: a parked WRITE holds the
 				 * kernel's inode lock, which no two openers may share */
-	NODE_FLUSHED = 1 << 2,  /* wants to hear of every close(2) */
-	NODE_PER_USER = 1 << 3, /* a directory whose listing depends on who opened it */
-	NODE_RESERVE = 1 << 4,  /* can be opened at the limit of open handles too */
+	NODE_FLUSHED = 1 << 2, /* wants to hear of every close(2) */
+	NODE_PER_USER =
+		1 << 3,        /* what it lists or says depends on who opened it, with all groups */
+	NODE_RESERVE = 1 << 4, /* can be opened at the limit of open handles too */
 };
 
 /* One READ, WRITE or FLUSH of an open handle. */
@@ -126,6 +129,8 @@ struct node_def {
 	unsigned flags;
 	/* A text file is rendered once, at open, so that reads at any offset see one state. */
 	int (*show)(struct tree *, const struct node_ref *, uid_t, struct buf *);
+	/* A file of one value: a write is the whole new one. `text` is without the newline. */
+	int (*store)(struct tree *, const struct node_ref *, const char *text, struct err *);
 	const struct node_ops *ops;
 	/* What differs from the table: size, times, mode. */
 	void (*attr)(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
@@ -156,7 +161,7 @@ int node_print_man(struct buf *);
 void node_shown_path(enum node_id, char *out, size_t cap);
 
 /* Handlers, where the table finds them. */
-extern const struct node_ops new_ops, exec_new_ops;                       /* new_file.c */
+extern const struct node_ops new_ops, exec_new_ops, cmd_ops;              /* new_file.c */
 extern const struct node_ops ctl_ops, exec_ctl_ops;                       /* ctl_file.c */
 extern const struct node_ops events_ops;                                  /* event_file.c */
 extern const struct node_ops hold_ops, exec_hold_ops;                     /* hold_file.c */
@@ -166,6 +171,9 @@ int help_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int version_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int error_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int state_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
+int stats_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
+int keep_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
+int keep_store(struct tree *, const struct node_ref *, const char *text, struct err *);
 int spec_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int cmd_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int status_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
@@ -175,4 +183,5 @@ void new_attr(struct tree *, const struct node_ref *, const struct caller *, str
 void sandbox_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void execs_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void events_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void cmd_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void output_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);

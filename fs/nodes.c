@@ -96,8 +96,9 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_STATIC,
 		.flags = NODE_RESERVE,
 		.show = state_show,
-		.doc = "creating | running | stopped | failed: reason",
-		.reads = "One line, as of open.  Never waits.",
+		.doc = "creating | running | stopped | quarantined: reason | failed: reason",
+		.reads = "One line, as of open.  Never waits.  In a sandbox that is quarantined, since "
+			 "its process 1 broke the protocol, reading and rmdir are all that is left.",
 	},
 	[NODE_SPEC] = {
 		.name = "spec.json",
@@ -134,7 +135,11 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_SHORT,
 		.flags = NODE_PER_USER,
 		.attr = execs_attr,
-		.doc = "its commands; rmdir exec/N removes one, and kills it if it runs",
+		.doc = "its commands; mkdir exec/NAME makes one whose command is written to its cmd; "
+		       "rmdir exec/N removes one, and kills it if it runs",
+		.errors = "mkdir: EEXIST, the name is taken; EINVAL, it is a number, or not 1 to 64 of "
+			  "A-Z a-z 0-9 . _ - beginning with neither a dot nor a dash; ESRCH, the "
+			  "sandbox is stopped or failed; EDQUOT, there are too many.",
 	},
 	[NODE_EXEC_NEW] = {
 		.name = "new",
@@ -176,17 +181,24 @@ const struct node_def node_table[] = {
 		.mode = DIR_MODE(0770),
 		.names = CACHE_NONE,
 		.attrs = CACHE_SHORT,
-		.doc = "one command",
+		.doc = "one command; its name is a number, or what mkdir or its id gave it",
 	},
 	[NODE_EXEC_CMD] = {
 		.name = "cmd",
 		.parent = NODE_EXEC,
-		.mode = FILE_MODE(0440),
+		.mode = FILE_MODE(0660),
 		.names = CACHE_STATIC,
 		.attrs = CACHE_SHORT,
+		.flags = NODE_FLUSHED,
 		.show = cmd_show,
-		.doc = "the command as JSON",
-		.reads = "The request, one line.",
+		.ops = &cmd_ops,
+		.attr = cmd_attr,
+		.doc = "the command as JSON; in a node made by mkdir, written once",
+		.reads = "The request, one line, as of open.  In a node without a command: what was set "
+			 "of it, or nothing.",
+		.writes = "As exec/new, one command.  The same one may be written again, and runs "
+			  "nothing.  The cmd of a node with a number has mode 0440.",
+		.errors = "EEXIST, the node has a different command; else as exec/new.",
 	},
 	[NODE_EXEC_STDIN] = {
 		.name = "stdin",
@@ -201,7 +213,8 @@ const struct node_def node_table[] = {
 			  "writer wait.  It ends when no handle is open for writing and one has written, "
 			  "or was opened with O_TRUNC; an open handle holds it.",
 		.errors = "EPIPE, it has ended, or the command has; EAGAIN, the pipe is full and the "
-			  "handle non-blocking, or too many of this user's requests wait.",
+			  "handle non-blocking, too many of this user's requests wait, or no command "
+			  "was written to the node yet.",
 		.polls = "Writable when the pipe takes bytes; POLLERR when it has ended.",
 	},
 	[NODE_EXEC_STDOUT] = {
@@ -216,7 +229,8 @@ const struct node_def node_table[] = {
 		.reads = "The bytes so far; at their end a reader waits for more, until the stream "
 			 "ends, which is when every process that has it open is gone.  st_size is what "
 			 "is there so far.",
-		.errors = "EAGAIN, nothing yet on a non-blocking handle; EINTR, a signal came.",
+		.errors = "EAGAIN, nothing yet on a non-blocking handle, or no command was written to "
+			  "the node yet; EINTR, a signal came.",
 		.polls = "Readable when there is more, or the end.",
 	},
 	[NODE_EXEC_STDERR] = {
@@ -253,7 +267,8 @@ const struct node_def node_table[] = {
 		.ops = &result_ops,
 		.doc = "blocks until there is a result",
 		.reads = "One JSON object.  What was not collected is null, never 0.",
-		.errors = "EAGAIN, no result yet on a non-blocking handle; EINTR, a signal came.",
+		.errors = "EAGAIN, no result yet on a non-blocking handle, or no command was written "
+			  "to the node yet; EINTR, a signal came.",
 		.polls = "Readable when there is a result.",
 	},
 	[NODE_EXEC_CODE] = {
@@ -277,10 +292,16 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_SHORT,
 		.flags = NODE_STREAM | NODE_RESERVE,
 		.ops = &exec_ctl_ops,
-		.doc = "verbs, one per line: kill, signal NAME, close-stdin",
+		.doc = "verbs, one per line: kill, signal NAME, close-stdin; before the command is "
+		       "written: set KEY VALUE",
 		.writes = "kill ends every process that the command started.  signal TERM, SIGTERM or "
-			  "15 goes to its process group.  close-stdin ends stdin, whoever holds it.",
-		.errors = "EINVAL, no such verb or signal: none of that write has run.",
+			  "15 goes to its process group.  close-stdin ends stdin, whoever holds it.  "
+			  "set KEY VALUE is a key of the request that will be written, without any "
+			  "quoting: VALUE is the rest of the line as it is, and members are dotted, as "
+			  "in set env.CC clang -O2.  Keys of a JSON request win; cmd and id cannot be "
+			  "set.",
+		.errors = "EINVAL, no such verb, signal or key, or a value that does not fit: none of "
+			  "that write has run.  EBUSY, set after the command was written.",
 		.polls = "Always writable.",
 	},
 	[NODE_EVENTS] = {
@@ -289,6 +310,7 @@ const struct node_def node_table[] = {
 		.mode = FILE_MODE(0444),
 		.names = CACHE_STATIC,
 		.attrs = CACHE_NONE,
+		.flags = NODE_PER_USER,
 		.ops = &events_ops,
 		.attr = events_attr,
 		.doc = "JSON lines: what happened to the sandboxes that this user may enter",
@@ -296,6 +318,35 @@ const struct node_def node_table[] = {
 			 "file.  Offsets only grow: a first read below the oldest line that is kept "
 			 "begins with that line.  tail -f follows.",
 		.polls = "Readable when there are lines behind those that were read.",
+	},
+	[NODE_STATS] = {
+		.name = "stats.json",
+		.parent = NODE_ROOT,
+		.mode = FILE_MODE(0444),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.flags = NODE_RESERVE,
+		.show = stats_show,
+		.doc = "the daemon's own counts",
+		.reads = "One JSON object, as of open: version, uptime_s, cgroup; sandboxes by state; "
+			 "commands live and finished, nodes; holds; handles and waiting requests of all "
+			 "and of this user; users; events since the start.",
+	},
+	[NODE_EXEC_KEEP] = {
+		.name = "keep",
+		.parent = NODE_EXECS,
+		.mode = FILE_MODE(0660),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_STATIC,
+		.show = keep_show,
+		.store = keep_store,
+		.doc = "how many finished nodes stay; the oldest go",
+		.reads = "A number, as of open.  Nodes whose request had an id do not count: they stay "
+			 "72 hours.",
+		.writes = "A number from 0 to 100000.  What is over goes at once, but for nodes that "
+			  "are open or whose processes live.",
+		.errors = "EINVAL, it is no such number.",
+		.polls = "Always readable and writable.",
 	},
 	[NODE_HOLD] = {
 		.name = "hold",
@@ -339,7 +390,7 @@ _Static_assert(sizeof(node_table) / sizeof(node_table[0]) == NODE_COUNT,
 	       "node_table[] and enum node_id differ");
 
 /* Names at the root that later versions use: a sandbox of that name would be in the way. */
-static const char *const reserved[] = { "stats.json", "images", "secrets" };
+static const char *const reserved[] = { "images", "secrets" };
 
 enum node_id node_find(enum node_id parent, const char *name)
 {
@@ -369,7 +420,7 @@ bool node_reserved(const char *name)
 static const char *check_file(const struct node_def *d)
 {
 	bool reads = d->show || (d->ops && d->ops->read);
-	bool writes = d->ops && d->ops->write;
+	bool writes = d->store || (d->ops && d->ops->write);
 
 	if (!!(d->mode & 0444) != reads)
 		return "read bits and read handlers differ";
@@ -377,6 +428,8 @@ static const char *check_file(const struct node_def *d)
 		return "write bits and write handlers differ";
 	if (d->show && d->ops && d->ops->read)
 		return "a file is rendered or read, not both";
+	if (d->store && d->ops && d->ops->write)
+		return "a value is stored or bytes are written, not both";
 	if (d->ops && d->ops->read && !d->ops->ready)
 		return "what may block needs a poll mask";
 	if (d->target)
@@ -396,6 +449,8 @@ static const char *check_row(enum node_id id, const struct node_def *d)
 		return "name given twice";
 	if (!d->name && id != NODE_ROOT && node_entries(d->parent) != id)
 		return "two rows without a name in one directory";
+	if (!S_ISREG(d->mode) && d->store)
+		return "only a file stores a value";
 	if (S_ISDIR(d->mode) && (d->show || d->ops || d->target))
 		return "a directory has no handlers";
 	if (S_ISLNK(d->mode) && (!d->target || d->show || d->ops))

@@ -124,7 +124,7 @@ static int write_text(struct request_file *rf, const char *bytes, size_t len, st
 	if (nul)
 		return err_say(err, EINVAL, "byte %zu of the text is a NUL",
 			       rf->pending.len + (size_t)(nul - bytes));
-	r = rf->ops->check_text ? rf->ops->check_text(bytes, len, err) : 0;
+	r = rf->ops->check_text ? rf->ops->check_text(rf, bytes, len, err) : 0;
 	if (r < 0)
 		return r;
 	r = buf_add(&rf->pending, bytes, len);
@@ -136,12 +136,8 @@ static int write_text(struct request_file *rf, const char *bytes, size_t len, st
 /* The first byte of a request decides what it is. */
 static int begin(struct request_file *rf, const char **bytes, size_t *len, struct err *err)
 {
-	int r = rf->ops->check(rf, err);
+	int r;
 
-	if (r == 0)
-		r = check_names(rf, err);
-	if (r < 0)
-		return r;
 	if (rf->ops->blank_first) {
 		size_t blank = count_space(*bytes, *len);
 
@@ -152,7 +148,8 @@ static int begin(struct request_file *rf, const char **bytes, size_t *len, struc
 		}
 	}
 	rf->form = **bytes == '{' || **bytes == '[' ? REQUEST_FORM_JSON : REQUEST_FORM_TEXT;
-	return 0;
+	r = rf->ops->check(rf, err);
+	return r < 0 ? r : check_names(rf, err);
 }
 
 static int take(struct request_file *rf, const char *bytes, size_t len,

@@ -1,6 +1,7 @@
 /* request_file.h - how bytes that are written become requests
  *
- * Both `new` files work like this; what a request is made into is the owner's.
+ * Both `new` files and `cmd` work like this; what a request is made into is the
+ * owner's.
  * Nothing here knows FUSE or 9P.
  *
  * The first byte decides.  { or [ begins JSON, which commits in the write that
@@ -34,10 +35,11 @@
 struct request_file;
 
 struct request_file_ops {
-	/* Could a request be taken now? Asked before the first byte of each. */
+	/* Could a request of this form be taken now? Asked before the first byte of each. */
 	int (*check)(struct request_file *, struct err *);
-	/* May these bytes stand in a text? NULL: all may, except NUL. */
-	int (*check_text)(const char *bytes, size_t len, struct err *);
+	/* May these bytes stand in a text, behind those that are pending? NULL: all may, except
+	 * NUL. */
+	int (*check_text)(const struct request_file *, const char *bytes, size_t len, struct err *);
 	/* Make it so, and append what it was named to `name`, without a newline. */
 	int (*commit_json)(struct request_file *, struct buf *name, struct err *);
 	int (*commit_text)(struct request_file *, struct buf *name, struct err *);

@@ -1,6 +1,9 @@
 /* show.c - the text files: what each says when it is opened, and what attributes differ */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "fs/tree.h"
 #include "sandbox/exec.h"
@@ -37,6 +40,64 @@ int state_show(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED uid_
 	       struct buf *out)
 {
 	return end_line(out, sandbox_state_print(ref->sandbox, out));
+}
+
+static int put_sandboxes(const struct engine_stats *st, struct buf *out)
+{
+	static const char *const name[SANDBOX_STATE_COUNT] = {
+		[SANDBOX_CREATING] = "creating",       [SANDBOX_RUNNING] = "running",
+		[SANDBOX_STOPPED] = "stopped",         [SANDBOX_FAILED] = "failed",
+		[SANDBOX_QUARANTINED] = "quarantined",
+	};
+	int r = 0;
+
+	for (int i = 0; i < SANDBOX_STATE_COUNT && r == 0; i++)
+		r = buf_printf(out, "%s\"%s\":%zu", i ? "," : "", name[i], st->sandboxes[i]);
+	return r;
+}
+
+int stats_show(struct tree *tree, UNUSED const struct node_ref *ref, uid_t uid, struct buf *out)
+{
+	const struct users *all = &tree->users;
+	const struct user *mine = users_find(all, uid);
+	struct engine_stats st;
+	int r;
+
+	engine_stats(tree->engine, &st);
+	r = buf_printf(
+		out, "{\"version\":\"%s\",\"uptime_s\":%lld,\"cgroup\":\"%s\",\"sandboxes\":{",
+		tree->version, (long long)((ev_now() - tree->started_ns) / 1000000000), st.cgroup);
+	if (r == 0)
+		r = put_sandboxes(&st, out);
+	if (r == 0)
+		r = buf_printf(out,
+			       "},\"commands\":{\"live\":%zu,\"finished\":%zu},\"nodes\":%zu,"
+			       "\"holds\":%zu,\"events\":%llu,",
+			       st.commands_live, st.commands_finished, st.nodes, st.holds,
+			       (unsigned long long)st.events);
+	return r < 0 ? r
+		     : buf_printf(out,
+				  "\"handles\":{\"all\":%zu,\"mine\":%zu},"
+				  "\"waiting\":{\"all\":%zu,\"mine\":%zu},\"users\":%zu}\n",
+				  all->handles, mine ? mine->handles : 0, all->parked,
+				  mine ? mine->parked : 0, all->by_uid.count);
+}
+
+int keep_show(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED uid_t uid,
+	      struct buf *out)
+{
+	return buf_printf(out, "%u\n", ref->sandbox->keep);
+}
+
+int keep_store(UNUSED struct tree *tree, const struct node_ref *ref, const char *text,
+	       struct err *err)
+{
+	size_t digits = strspn(text, "0123456789");
+	unsigned long n = strtoul(text, NULL, 10);
+
+	if (!digits || text[digits])
+		return err_say(err, EINVAL, "keep: must be a number");
+	return sandbox_set_keep(ref->sandbox, n < UINT_MAX ? (unsigned)n : UINT_MAX, err);
 }
 
 int spec_show(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED uid_t uid,
@@ -98,6 +159,14 @@ void execs_attr(UNUSED struct tree *tree, const struct node_ref *ref,
 {
 	st->st_nlink = 2 + ref->sandbox->exec_count;
 	st->st_mtim = st->st_ctim = ref->sandbox->execs_changed_at;
+}
+
+/* What was written to `new` has its number, and is not written again. */
+void cmd_attr(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED const struct caller *who,
+	      struct stat *st)
+{
+	if (ref->exec->number)
+		st->st_mode = S_IFREG | 0440;
 }
 
 void output_attr(UNUSED struct tree *tree, const struct node_ref *ref,

@@ -30,7 +30,8 @@ static ssize_t output_read(struct node_io *io, struct err *err)
 	if (!s)
 		return -EBADF;
 	n = stream_read(s, io->bytes, io->len, io->off);
-	if (n == -EAGAIN)
+	/* Nothing is coming of a node without a command, so nobody waits for it. */
+	if (n == -EAGAIN && !s->exec->unwritten)
 		io->wait = &s->changed;
 	else if (n >= 0)
 		io->handle->next_off = io->off + (uint64_t)n;
@@ -77,6 +78,9 @@ static ssize_t stdin_file_write(struct node_io *io, struct err *err)
 	while (io->done < io->len) {
 		ssize_t n = stdin_write(x, io->bytes + io->done, io->len - io->done);
 
+		if (n == -EAGAIN && x->unwritten)
+			return err_say(err, EAGAIN, "'%s' has no command yet: write it to cmd",
+				       x->name);
 		if (n == -EAGAIN) {
 			io->wait = &x->writable;
 			return -EAGAIN;
@@ -103,8 +107,12 @@ static void stdin_file_release(struct handle *h)
 
 static uint32_t stdin_file_ready(struct handle *h, struct list **ret_wait)
 {
+	uint32_t mask = stdin_ready(h->ref.exec);
+
 	*ret_wait = &h->ref.exec->writable;
-	return stdin_ready(h->ref.exec);
+	if (!mask) /* the last full write may be told of before this one's */
+		stdin_want(h->ref.exec);
+	return mask;
 }
 
 const struct node_ops stdin_ops = {
@@ -123,7 +131,7 @@ static ssize_t read_when_done(struct node_io *io, int (*print)(const struct exec
 	int r;
 
 	if (x->state != EXEC_DONE) {
-		io->wait = &x->changed;
+		io->wait = x->unwritten ? NULL : &x->changed;
 		return -EAGAIN;
 	}
 	r = print(x, &h->text);

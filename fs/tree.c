@@ -33,6 +33,7 @@ void tree_init(struct tree *tree, struct engine *engine, struct ev_loop *loop)
 		.version = "",
 	};
 	(void)clock_gettime(CLOCK_REALTIME, &tree->started);
+	tree->started_ns = ev_now();
 	handles_init(&tree->handles);
 	users_init(&tree->users);
 	refusals_init(&tree->refusals);
@@ -183,6 +184,17 @@ bool tree_may_enter(struct tree *tree, const struct node_ref *ref, const struct 
 	return access_allowed(&st, who, ACCESS_EXEC);
 }
 
+int tree_check_change(const struct node_ref *ref, struct err *err)
+{
+	const struct sandbox *box = ref->sandbox;
+
+	if (!box || box->state != SANDBOX_QUARANTINED)
+		return 0;
+	return err_say(err, EPERM,
+		       "'%s' is quarantined (%s): it can be read and removed, and nothing else",
+		       box->id, box->why.msg);
+}
+
 static void append(char *out, size_t cap, const char *part)
 {
 	size_t len = strlen(out);
@@ -220,6 +232,17 @@ static bool is_fault(int code)
 	return code == EIO || code == ENOMEM || code == ENOSPC || code == ENFILE || code == EPROTO;
 }
 
+/* Once a second: what users can cause must not fill the log. It is all in `error`. */
+static bool may_log(struct tree *tree)
+{
+	int64_t now = ev_now();
+
+	if (tree->logged_ns && now - tree->logged_ns < INT64_C(1000000000))
+		return false;
+	tree->logged_ns = now;
+	return true;
+}
+
 void tree_refuse(struct tree *tree, uid_t uid, const struct node_ref *ref, const char *name,
 		 const struct err *err)
 {
@@ -227,7 +250,7 @@ void tree_refuse(struct tree *tree, uid_t uid, const struct node_ref *ref, const
 
 	tree_path(ref, name, path, sizeof(path));
 	refusals_add(&tree->refusals, uid, path, err);
-	if (tree->log && is_fault(err->code)) {
+	if (tree->log && is_fault(err->code) && may_log(tree)) {
 		auto_buf struct buf line = { 0 };
 
 		if (text_escape(&line, path, strlen(path)) == 0 && buf_printf(&line, ": ") == 0 &&

@@ -41,6 +41,7 @@ struct tree {
 	gid_t gid;
 	mode_t root_mode; /* permission bits */
 	struct timespec started;
+	int64_t started_ns;  /* ev_now() time */
 	const char *version; /* borrowed */
 	struct handles handles;
 	struct users users;
@@ -53,6 +54,7 @@ struct tree {
 	bool closing; /* the daemon ends: what is half written is not to become a command any more */
 	/* For faults of ours, not of users; NULL: nobody reads them. `priority` as for syslog(3). */
 	void (*log)(int priority, const char *line);
+	int64_t logged_ns; /* ev_now() time of the last one of tree_refuse() */
 };
 
 void tree_init(struct tree *, struct engine *, struct ev_loop *);
@@ -69,6 +71,8 @@ int tree_lookup(struct tree *, const struct node_ref *dir, const char *name, uid
 void tree_attr(struct tree *, const struct node_ref *, const struct caller *who, struct stat *ret);
 /* May the caller enter the sandbox that this is in? True at the root. */
 bool tree_may_enter(struct tree *, const struct node_ref *, const struct caller *);
+/* May anything be changed in the sandbox that this is in? EPERM: it is quarantined. */
+int tree_check_change(const struct node_ref *, struct err *);
 /* "/box/exec/1/stdin", and "/NAME" behind it unless name is NULL. */
 void tree_path(const struct node_ref *, const char *name, char *out, size_t cap);
 int tree_readlink(struct tree *, const struct node_ref *, uid_t, char *out, size_t cap);
@@ -99,7 +103,8 @@ uint32_t tree_ready(struct handle *, struct list **ret_wait);
 
 /* Can a new sandbox have this name? */
 int tree_check_name(struct tree *, const char *name, struct err *);
-/* The new sandbox may be SANDBOX_CREATING still: see tree_mkdir_result(). */
+/* A sandbox, or a named node of exec/. The new sandbox may be SANDBOX_CREATING still: see
+ * tree_mkdir_result(). */
 int tree_mkdir(struct tree *, const struct node_ref *dir, const char *name, const struct caller *,
 	       struct node_ref *ret, struct err *);
 /* -EAGAIN: it is being created, sandbox->changed tells more. Failed: it is removed again. */

@@ -44,24 +44,50 @@ static int mkdir_sandbox(struct tree *tree, const char *name, const struct calle
 	return 0;
 }
 
+static int mkdir_exec(const struct node_ref *dir, const char *name, const struct caller *who,
+		      struct node_ref *ret, struct err *err)
+{
+	struct exec *x;
+	int r;
+
+	if (node_find(NODE_EXECS, name) != NODE_NONE)
+		return err_say(err, EEXIST, "'%s' is a name of the tree itself", name);
+	if (strlen(name) > 255)
+		return err_set(err, ENAMETOOLONG, "name");
+	r = exec_mkdir(dir->sandbox, name, who->uid, &x, err);
+	if (r == 0)
+		*ret = (struct node_ref){ NODE_EXEC, dir->sandbox, x };
+	return r;
+}
+
+/* The gate counts also for whoever is in already: a working directory is no handle. */
+static int check_change_dir(struct tree *tree, const struct node_ref *dir, const struct caller *who,
+			    struct err *err)
+{
+	struct stat st;
+
+	if (!tree_may_enter(tree, dir, who))
+		return err_say(err, EACCES, "user %u has no right to it", (unsigned)who->uid);
+	tree_attr(tree, dir, who, &st);
+	return access_change_dir(&st, who, err);
+}
+
 int tree_mkdir(struct tree *tree, const struct node_ref *dir, const char *name,
 	       const struct caller *who, struct node_ref *ret, struct err *err)
 {
-	struct stat st;
-	int r;
+	int r = check_change_dir(tree, dir, who, err);
 
-	tree_attr(tree, dir, who, &st);
-	r = access_change_dir(&st, who, err);
+	if (r == 0)
+		r = tree_check_change(dir, err);
 	if (r < 0)
 		return r;
 	if (dir->id == NODE_ROOT)
 		return mkdir_sandbox(tree, name, who, ret, err);
 	if (dir->id == NODE_EXECS)
-		return err_say(err, EPERM,
-			       "commands with names of their own are not in this version; write "
-			       "the command to exec/new");
+		return mkdir_exec(dir, name, who, ret, err);
 	return err_say(err, EPERM,
-		       "directories are made at the root only, where each is a sandbox");
+		       "a directory made at the root is a sandbox, one made in exec/ a command; "
+		       "there are no others");
 }
 
 int tree_mkdir_result(struct sandbox *box, struct err *err)
@@ -85,8 +111,7 @@ int tree_rmdir(struct tree *tree, const struct node_ref *dir, const char *name,
 	int r;
 
 	*ret_gone = NULL;
-	tree_attr(tree, dir, who, &st);
-	r = access_change_dir(&st, who, err);
+	r = check_change_dir(tree, dir, who, err);
 	if (r < 0)
 		return r;
 	r = tree_lookup(tree, dir, name, who->uid, &ref);
@@ -153,7 +178,10 @@ int tree_setattr(struct tree *tree, const struct node_ref *ref, const struct cal
 		 const struct stat *to, unsigned set, struct err *err)
 {
 	struct stat st;
+	int r = tree_check_change(ref, err);
 
+	if (r < 0)
+		return r;
 	tree_attr(tree, ref, who, &st);
 	if (set & (TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID)) {
 		if (ref->id == NODE_SANDBOX)

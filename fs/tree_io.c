@@ -8,6 +8,8 @@
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
 
+#define VALUE_MAX 4095 /* bytes of one value */
+
 static int check_open(struct tree *tree, const struct node_ref *ref, const struct caller *who,
 		      int flags, struct err *err)
 {
@@ -27,7 +29,7 @@ static int check_open(struct tree *tree, const struct node_ref *ref, const struc
 			       ACCESS_NOBODY);
 	if (!tree_may_enter(tree, ref, who) || !access_allowed(&st, who, want))
 		return err_say(err, EACCES, "user %u has no right to it", (unsigned)who->uid);
-	return 0;
+	return want & ACCESS_WRITE ? tree_check_change(ref, err) : 0;
 }
 
 static int fill(struct handle *h, struct err *err)
@@ -57,6 +59,8 @@ static int open_handle(struct tree *tree, const struct node_ref *ref, const stru
 	if (r < 0)
 		return r;
 	h->gid = who->gid;
+	if (node_table[ref->id].flags & NODE_PER_USER && who->uid != 0)
+		h->groups_n = access_groups(who, &h->groups);
 	h->ref.id = ref->id;
 	h->ref.sandbox = ref->sandbox ? sandbox_ref(ref->sandbox) : NULL;
 	h->ref.exec = ref->exec ? exec_ref(ref->exec) : NULL;
@@ -131,13 +135,36 @@ ssize_t tree_read(struct node_io *io, struct err *err)
 	return ops && ops->read ? ops->read(io, err) : -EBADF;
 }
 
+static ssize_t store_value(struct node_io *io, struct err *err)
+{
+	const struct handle *h = io->handle;
+	char text[VALUE_MAX + 1];
+	size_t len = io->len;
+	int r;
+
+	while (len && strchr(" \t\r\n", io->bytes[len - 1]))
+		len--;
+	if (len > VALUE_MAX)
+		return err_say(err, E2BIG, "a value has at most %d bytes", VALUE_MAX);
+	if (memchr(io->bytes, '\0', len))
+		return err_say(err, EINVAL, "a NUL is in no value");
+	memcpy(text, io->bytes, len);
+	text[len] = '\0';
+	r = h->def->store(h->tree, &h->ref, text, err);
+	return r < 0 ? r : (ssize_t)io->len;
+}
+
 ssize_t tree_write(struct node_io *io, struct err *err)
 {
-	const struct node_ops *ops = io->handle->def ? io->handle->def->ops : NULL;
+	const struct node_def *def = io->handle->def;
+	int r;
 
-	if (!handle_writes(io->handle) || !ops || !ops->write)
+	if (!handle_writes(io->handle) || !def || !(def->store || (def->ops && def->ops->write)))
 		return err_set(err, EBADF, "write");
-	return ops->write(io, err);
+	r = tree_check_change(&io->handle->ref, err);
+	if (r < 0)
+		return r;
+	return def->store ? store_value(io, err) : def->ops->write(io, err);
 }
 
 int tree_flush(struct node_io *io, struct err *err)

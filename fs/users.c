@@ -10,9 +10,18 @@ void users_init(struct users *u)
 {
 	*u = (struct users){ 0 };
 	hmap_init(&u->by_uid);
+	users_limit(u, &(const struct users_limits){ 0 });
 }
 
-static struct user *find(struct users *u, uid_t uid)
+void users_limit(struct users *u, const struct users_limits *l)
+{
+	u->limits.user_handles = l->user_handles ? l->user_handles : 8192;
+	u->limits.all_handles = l->all_handles ? l->all_handles : 131072;
+	u->limits.user_parked = l->user_parked ? l->user_parked : 1024;
+	u->limits.all_parked = l->all_parked ? l->all_parked : 32768;
+}
+
+struct user *users_find(const struct users *u, uid_t uid)
 {
 	uint64_t hash = hmap_hash_u64(uid);
 	struct hmap_node *n;
@@ -28,7 +37,7 @@ static struct user *find(struct users *u, uid_t uid)
 
 static struct user *get(struct users *u, uid_t uid, struct err *err)
 {
-	struct user *user = find(u, uid);
+	struct user *user = users_find(u, uid);
 
 	if (user)
 		return user;
@@ -61,19 +70,19 @@ int users_add_handle(struct users *u, uid_t uid, bool reserve, struct err *err)
 {
 	size_t more = reserve ? HANDLES_RESERVE : 0;
 	struct user *user = get(u, uid, err);
+	int r = 0;
 
 	if (!user)
 		return -ENOMEM;
-	if (user->handles >= USER_HANDLES_MAX + more) {
+	if (user->handles >= u->limits.user_handles + more)
+		r = err_say(err, EMFILE, "user %u has %zu files of the tree open, the most allowed",
+			    (unsigned)uid, user->handles);
+	else if (u->handles >= u->limits.all_handles + more)
+		r = err_say(err, ENFILE, "%zu files of the tree are open, the most allowed",
+			    u->handles);
+	if (r < 0) {
 		put(u, user);
-		return err_say(err, EMFILE,
-			       "user %u has %zu files of the tree open, the most allowed",
-			       (unsigned)uid, user->handles);
-	}
-	if (u->handles >= ALL_HANDLES_MAX + more) {
-		put(u, user);
-		return err_say(err, ENFILE, "%zu files of the tree are open, the most allowed",
-			       u->handles);
+		return r;
 	}
 	user->handles++;
 	u->handles++;
@@ -82,7 +91,7 @@ int users_add_handle(struct users *u, uid_t uid, bool reserve, struct err *err)
 
 void users_drop_handle(struct users *u, uid_t uid)
 {
-	struct user *user = find(u, uid);
+	struct user *user = users_find(u, uid);
 
 	assert(user && user->handles);
 	user->handles--;
@@ -97,7 +106,7 @@ int users_add_parked(struct users *u, uid_t uid, size_t bytes, struct err *err)
 
 	if (!user)
 		return -ENOMEM;
-	if (user->parked >= USER_PARKED_MAX || u->parked >= ALL_PARKED_MAX)
+	if (user->parked >= u->limits.user_parked || u->parked >= u->limits.all_parked)
 		r = err_say(err, EAGAIN, "too many requests wait: %zu of user %u, %zu in all",
 			    user->parked, (unsigned)uid, u->parked);
 	else if (user->parked_bytes + bytes > USER_PARKED_BYTES_MAX ||
@@ -117,7 +126,7 @@ int users_add_parked(struct users *u, uid_t uid, size_t bytes, struct err *err)
 
 void users_drop_parked(struct users *u, uid_t uid, size_t bytes)
 {
-	struct user *user = find(u, uid);
+	struct user *user = users_find(u, uid);
 
 	assert(user && user->parked && user->parked_bytes >= bytes);
 	user->parked--;

@@ -13,14 +13,16 @@
 #include "base/err.h"
 #include "base/hmap.h"
 
-#define USER_HANDLES_MAX      8192
-#define USER_PARKED_MAX       1024
 #define USER_PARKED_BYTES_MAX ((size_t)64 << 20)
-#define ALL_HANDLES_MAX       131072
-#define ALL_PARKED_MAX        32768
 #define ALL_PARKED_BYTES_MAX  ((size_t)512 << 20)
 /* Handles beyond either limit for the nodes that must work there: status, ctl. */
 #define HANDLES_RESERVE       256
+
+/* 0: the default. */
+struct users_limits {
+	unsigned user_handles, all_handles; /* 8192, 131072 */
+	unsigned user_parked, all_parked;   /* 1024, 32768 */
+};
 
 /* Exists while it counts something. */
 struct user {
@@ -32,9 +34,13 @@ struct user {
 struct users {
 	struct hmap by_uid;
 	size_t handles, parked, parked_bytes; /* of all */
+	struct users_limits limits;
 };
 
+struct user *users_find(const struct users *, uid_t); /* NULL: it counts nothing */
+
 void users_init(struct users *);
+void users_limit(struct users *, const struct users_limits *);
 void users_done(struct users *); /* frees what is left */
 
 /* `reserve`: may go beyond the limit. ENFILE, EMFILE or ENOMEM with a sentence. */

@@ -1,5 +1,6 @@
 /* The table of the tree, and inode numbers. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -34,6 +35,8 @@ static void test_names(void)
 		{ NODE_SANDBOX, "ctl", NODE_CTL },
 		{ NODE_EXEC, "ctl", NODE_EXEC_CTL },
 		{ NODE_EXEC, "result.json", NODE_EXEC_RESULT },
+		{ NODE_ROOT, "stats.json", NODE_STATS },
+		{ NODE_EXECS, "keep", NODE_EXEC_KEEP },
 		{ NODE_ROOT, "stdin", NODE_NONE },
 		{ NODE_ROOT, "", NODE_NONE },
 		{ NODE_ROOT, "hel", NODE_NONE },
@@ -154,6 +157,50 @@ static void test_access(void)
 	is_int(access_change_dir(&st, &who, NULL), -EPERM, "nobody makes nothing");
 }
 
+/* Reading and rmdir are all that is left of it. */
+static void test_quarantine(void)
+{
+	static const struct {
+		enum node_id id;
+		int flags, want;
+	} row[] = {
+		{ NODE_CTL, O_WRONLY, -EPERM },    { NODE_HOLD, O_WRONLY, -EPERM },
+		{ NODE_EXEC_NEW, O_RDWR, -EPERM }, { NODE_EXEC_KEEP, O_WRONLY | O_TRUNC, -EPERM },
+		{ NODE_EXEC_KEEP, O_RDONLY, 0 },   { NODE_STATE, O_RDONLY, 0 },
+		{ NODE_SPEC, O_RDONLY, 0 },
+	};
+	struct sandbox box = { .refs = 2,
+			       .serial = 5,
+			       .id = "box",
+			       .mode = 0700,
+			       .state = SANDBOX_QUARANTINED,
+			       .why = { EPROTO, "it lied" } };
+	const struct caller root = { .uid = 0 };
+	struct node_ref ref = { .id = NODE_EXECS, .sandbox = &box }, made;
+	struct stat to = { .st_mode = 0777 };
+	struct err err = { 0 };
+	struct tree tree;
+
+	tree_init(&tree, NULL, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct handle *h = NULL;
+
+		ref.id = row[i].id;
+		is_int(tree_open(&tree, &ref, &root, row[i].flags, &h, &err), row[i].want,
+		       "quarantined: open %s: %s", node_table[ref.id].name, err.msg);
+		if (h)
+			handle_close(h);
+	}
+	ref.id = NODE_EXECS;
+	is_int(tree_mkdir(&tree, &ref, "x", &root, &made, &err), -EPERM, "mkdir: %s", err.msg);
+	ok(strstr(err.msg, "it lied"), "the sentence says why");
+	ref.id = NODE_SANDBOX;
+	is_int(tree_setattr(&tree, &ref, &root, &to, TREE_SET_MODE, &err), -EPERM, "chmod");
+	is_int(tree_setattr(&tree, &ref, &root, &to, TREE_SET_UID, &err), -EPERM, "chown");
+	is_int(box.refs, 2, "no reference is left");
+	tree_done(&tree);
+}
+
 static void test_refusals(void)
 {
 	struct refusals r;
@@ -215,6 +262,7 @@ int main(void)
 	test_inodes();
 	test_bad_inodes();
 	test_access();
+	test_quarantine();
 	test_refusals();
 	test_documents();
 	return tap_done();

@@ -369,6 +369,58 @@ static void test_splits(void)
 	is_int(wrong, 0, "requests cut at random are what they were");
 }
 
+/* As for cmd: a text may be what is on record, and nothing else. */
+static const char on_record[] = "echo one\n: two\n";
+
+static int check_record(const struct request_file *rf, const char *bytes, size_t len,
+			struct err *err)
+{
+	size_t at = rf->pending.len;
+
+	if (at + len > strlen(on_record) || memcmp(on_record + at, bytes, len) != 0)
+		return err_say(err, EEXIST, "different");
+	return 0;
+}
+
+/* The write that holds the first byte which differs is the one that fails. */
+static void test_record(void)
+{
+	struct request_file_ops record_ops = ops;
+	size_t len = strlen(on_record);
+	int wrong = 0;
+
+	record_ops.check_text = check_record;
+	for (int i = 0; i < 5000; i++) {
+		const struct request_from from = { .owner = 7 };
+		size_t differs = (size_t)random() % (len + 1), at = 0;
+		struct request_file rf;
+		struct world w = { 0 };
+		char text[sizeof(on_record)];
+
+		memcpy(text, on_record, sizeof(text));
+		if (differs < len)
+			text[differs] ^= 1;
+		request_file_init(&rf, &record_ops, &w, false);
+		while (at < len) {
+			size_t n = 1 + (size_t)random() % (len - at);
+			ssize_t r =
+				request_file_write(&rf, text + at, n, &from, &(struct err){ 0 });
+			bool fits = differs < at || differs >= at + n;
+
+			wrong += r != (fits ? (ssize_t)n : -EEXIST);
+			if (r < 0)
+				break;
+			at += n;
+		}
+		(void)request_file_flush(&rf, &from, NULL);
+		wrong += strcmp(w.log.data ? w.log.data : "",
+				differs < len ? "REEXIST;" : "Techo one\n: two\n;") != 0;
+		request_file_done(&rf);
+		buf_done(&w.log);
+	}
+	is_int(wrong, 0, "what departs from a record is refused where it does");
+}
+
 static void test_limits(void)
 {
 	const struct request_from from = { .owner = 1 };
@@ -434,6 +486,7 @@ int main(void)
 {
 	test_scripts();
 	test_splits();
+	test_record();
 	test_limits();
 	test_unread_names();
 	test_hint();
