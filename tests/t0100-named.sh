@@ -136,7 +136,7 @@ is 'a handle opened before the command' "$(timeout 10 bash -c "
 	cat $E/late/stdout" 2>&1 | tr '\n' ' ')" 'tried 1 kept '
 mkdir "$E/later"
 timeout 5 bash -c "echo lost > $E/later/stdin" 2>/dev/null
-timeout 5 bash -c "echo cat > $E/later/cmd; echo found > $E/later/stdin"
+timeout 5 bash -c "echo cat > $E/later/cmd; : >> $E/later/stdin; echo found > $E/later/stdin"
 is 'a write that was too early has not ended it' "$(timeout 10 cat "$E/later/stdout")" found
 
 # id: the same in one step.

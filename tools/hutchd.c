@@ -20,15 +20,13 @@
 #include "base/auto.h"
 #include "base/ev.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "fs/fuse.h"
 #include "fs/tree.h"
 #include "sandbox/sandbox.h"
+#include "tools/config.h"
 #include "tools/daemonize.h"
 #include "tools/mountpoint.h"
 #include "tools/options.h"
-
-#define CONFIG_MAX (1024 * 1024)
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U /* Linux 6.3 */
@@ -36,10 +34,11 @@
 
 struct app {
 	/* from the command line; borrowed */
-	const char *state_dir, *config;
+	const char *state_dir, *config_file;
 	bool foreground, help, version;
 
 	bool to_syslog;
+	struct config config;
 	struct daemonize daemonize;
 	struct mountpoint mountpoint;
 	struct ev_loop loop;
@@ -73,7 +72,7 @@ static int take_state_dir(void *obj, const char *value, struct err *err)
 static int take_config(void *obj, const char *value, struct err *err)
 {
 	(void)err;
-	((struct app *)obj)->config = value;
+	((struct app *)obj)->config_file = value;
 	return 0;
 }
 
@@ -119,7 +118,7 @@ static int take_version(void *obj, const char *value, struct err *err)
 
 static const struct option_def option_defs[] = {
 	{ "state-dir", 0, "DIR", take_state_dir, "where sandboxes are kept" },
-	{ "config", 0, "FILE", take_config, "the configuration, JSON; it need not exist" },
+	{ "config", 0, "FILE", take_config, "the configuration, JSON" },
 	{ "9p", 0, "ADDRESS", take_9p, "'none'; this version does not serve 9P yet" },
 	{ "no-mount", 0, NULL, take_no_mount, NULL },
 	{ "foreground", 0, NULL, take_foreground, "stay in the foreground, log to stderr" },
@@ -187,24 +186,20 @@ static void make_parents(const char *path)
 	}
 }
 
-/* No key exists yet: what is there is a mistake, or of a newer version. */
-static int read_config(const char *path, struct err *err)
+/* The default place may be empty; a file that was asked for must be there. */
+static int read_config(struct app *a, struct err *err)
 {
-	auto_buf struct buf text = { .max = CONFIG_MAX };
-	AUTO(cJSON_Delete) cJSON *doc = NULL;
+	auto_free char *path = NULL;
 	struct err why = { 0 };
-	int r = file_read(AT_FDCWD, path, &text, &why);
+	int r = find_place(&place_config, a->config_file, &path, &why);
 
-	if (r == -ENOENT)
+	if (r < 0 && !a->config_file)
+		return 0; /* a user without a home has no place for it */
+	if (r == 0)
+		r = config_read(&a->config, path, &why);
+	if (r == -ENOENT && !a->config_file)
 		return 0;
-	if (r < 0)
-		return err_say(err, -r, "config: %s", why.msg);
-	doc = json_parse(text.data ? text.data : "", text.len, CONFIG_MAX, &why);
-	if (doc && !cJSON_IsObject(doc))
-		(void)err_say(&why, EINVAL, "must be a JSON object");
-	else if (doc)
-		(void)json_take_keys(doc, "config", NULL, 0, NULL, &why);
-	return why.code ? err_say(err, why.code, "config '%s': %s", path, why.msg) : 0;
+	return r < 0 ? err_say(err, -r, "%s", why.msg) : 0;
 }
 
 /* The agent */
@@ -299,6 +294,37 @@ static void settle_process(void)
 	}
 }
 
+/* From now on 0, 1 and 2 are not given to anything else, and nothing of whoever started us is kept
+ * open for as long as we run. */
+static int settle_descriptors(struct err *err)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR); /* the lowest that is free */
+	while (fd >= 0 && fd <= 2);
+	if (fd < 0)
+		return err_set(err, errno, "open '/dev/null'");
+	(void)close(fd);
+	/* Older kernels keep them, as every program did. */
+	(void)close_range(3, ~0U, 0);
+	return 0;
+}
+
+static void warn_lacks(const struct engine *eng)
+{
+	const char *lacks = engine_lacks(eng);
+	char line[ERR_MSG_MAX + 200];
+
+	if (!lacks)
+		return;
+	(void)snprintf(line, sizeof(line),
+		       "no control groups (%s): a kill or a timeout reaches a command's process "
+		       "group only, and what left that lives until its sandbox ends",
+		       lacks);
+	log_line(LOG_WARNING, line);
+}
+
 static void warn_timeout(void)
 {
 	unsigned seconds = fuse_request_timeout();
@@ -354,6 +380,10 @@ static int start_engine(struct app *a, struct err *err)
 		make_parents(state);
 	config.state_dir = state;
 	config.agent_fd = a->agent_fd;
+	config.cgroup = a->config.cgroup;
+	config.id_tag = *a->config.id_tag ? a->config.id_tag : NULL;
+	config.limits = a->config.limits;
+	config.mounts_allowed = (const char *const *)a->config.mounts;
 	return engine_new(&a->engine, &config, err);
 }
 
@@ -371,18 +401,20 @@ static int start_tree(struct app *a, struct err *err)
 	a->tree_ready = true;
 	a->tree.version = HUTCH_VERSION;
 	a->tree.log = log_line;
+	a->tree.root_mode = a->config.root_mode;
+	if (a->config.root_gid != (gid_t)-1)
+		a->tree.gid = a->config.root_gid;
+	users_limit(&a->tree.users, &a->config.open);
 	return fuse_server_new(&a->fuse, &config, err);
 }
 
 /* In this order: what costs nothing and is the user's mistake fails first. */
 static int start(struct app *a, const char *given_mountpoint, struct err *err)
 {
-	auto_free char *config = NULL, *place = NULL;
+	auto_free char *place = NULL;
 	int r;
 
-	r = find_place(&place_config, a->config, &config, err);
-	if (r == 0)
-		r = read_config(config, err);
+	r = read_config(a, err);
 	if (r == 0)
 		r = find_place(&place_mount, given_mountpoint, &place, err);
 	if (r == 0)
@@ -416,6 +448,7 @@ static void finish(struct app *a)
 	if (a->loop_ready)
 		ev_done(&a->loop);
 	mountpoint_done(&a->mountpoint);
+	config_done(&a->config);
 }
 
 static int serve(struct app *a, const char *mountpoint)
@@ -436,6 +469,7 @@ static int serve(struct app *a, const char *mountpoint)
 					 "stays in the directory that it was started in");
 		}
 		warn_timeout();
+		warn_lacks(a->engine);
 		daemonize_ready(&a->daemonize);
 		r = ev_run(&a->loop);
 		if (r < 0)
@@ -452,8 +486,11 @@ static int serve(struct app *a, const char *mountpoint)
 int main(int argc, char **argv)
 {
 	struct err err = { 0 };
-	int r = options_parse(&options, argc, argv, &app, &err);
+	int r = settle_descriptors(&err);
 
+	config_init(&app.config);
+	if (r == 0)
+		r = options_parse(&options, argc, argv, &app, &err);
 	if (r >= 0 && argc - r > 1)
 		r = err_say(&err, EINVAL, "one mount point, not %d (try 'hutchd --help')",
 			    argc - r);

@@ -2,7 +2,8 @@
  *
  *	manpage docs/hutch.5.in > hutch.5
  *
- * A line that is nothing but @FILES@, @SPEC_KEYS@ or @REQUEST_KEYS@ is replaced.
+ * A line that is nothing but @FILES@, @SPEC_KEYS@, @REQUEST_KEYS@ or one of
+ * @CONFIG_KEYS@, @CONFIG_ROOT_KEYS@ and @CONFIG_LIMIT_KEYS@ is replaced.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include "base/file.h"
 #include "fs/node.h"
 #include "sandbox/request.h"
+#include "tools/config.h"
 
 static int put_keys(struct buf *out, const struct json_key *key, size_t n)
 {
@@ -34,6 +36,21 @@ static int put_request_keys(struct buf *out)
 	return put_keys(out, exec_request_keys, exec_request_keys_n);
 }
 
+static int put_config_keys(struct buf *out)
+{
+	return put_keys(out, config_keys, config_keys_n);
+}
+
+static int put_config_root_keys(struct buf *out)
+{
+	return put_keys(out, config_root_keys, config_root_keys_n);
+}
+
+static int put_config_limit_keys(struct buf *out)
+{
+	return put_keys(out, config_limit_keys, config_limit_keys_n);
+}
+
 static const struct {
 	const char *line;
 	int (*put)(struct buf *);
@@ -41,6 +58,9 @@ static const struct {
 	{ "@FILES@", node_print_man },
 	{ "@SPEC_KEYS@", put_spec_keys },
 	{ "@REQUEST_KEYS@", put_request_keys },
+	{ "@CONFIG_KEYS@", put_config_keys },
+	{ "@CONFIG_ROOT_KEYS@", put_config_root_keys },
+	{ "@CONFIG_LIMIT_KEYS@", put_config_limit_keys },
 };
 
 static int put_line(struct buf *out, const char *line, size_t len)
