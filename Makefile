@@ -29,14 +29,14 @@ agent     := $(wildcard agent/*.c)
 agent_lib := $(filter agent/args.c agent/proto.c,$(agent))
 sandbox   := $(wildcard sandbox/*.c)
 fs        := $(wildcard fs/*.c)
-t_hutchd  := $(wildcard $(addprefix tools/,hutchd.c mountpoint.c daemonize.c options.c))
-t_hutch   := $(wildcard tools/hutch.c tools/hutch_*.c tools/options.c)
+t_hutchd  := $(wildcard $(addprefix tools/,hutchd.c config.c mountpoint.c daemonize.c options.c))
+t_hutch   := $(wildcard $(addprefix tools/,hutch.c hutch_*.c options.c table.c tar_*.c pack.c unpack.c))
 t_bench   := $(filter-out tools/bench_true.c,$(wildcard tools/bench_*.c)) tools/options.c
 t_unit    := $(wildcard tests/unit/test_*.c)
 t_fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 
 # What a fuzz target may reach besides base: the parsers.
-parsers   := $(wildcard sandbox/request*.c sandbox/spec.c sandbox/env.c agent/proto.c)
+parsers   := $(wildcard tools/tar_read.c sandbox/request*.c sandbox/spec.c sandbox/env.c agent/proto.c)
 
 hutchd    := $(t_hutchd) $(fs) $(sandbox) $(net_link) $(agent_lib) $(base)
 hutch     := $(t_hutch) $(base)
@@ -97,6 +97,10 @@ $(call static,$(hutch_agent)): private C_STATIC += -fno-stack-protector -U_FORTI
 	-fno-asynchronous-unwind-tables
 endif
 
+# A process 1 that breaks its protocol, for a test.
+$B/evil-agent: $B/static/tests/evil/agent.o
+	$(CC) $(LD_STATIC) $^ -o $@
+
 # The rooms as archives, for tests and benchmarks: each takes what it needs.
 $B/lib/base.a:    $(call obj,$(base))
 $B/lib/net.a:     $(call obj,$(net_link))
@@ -117,6 +121,7 @@ base_units := $(filter $(patsubst base/%.c,$B/unit/test_%,$(base)) $B/unit/test_
 
 $(base_units): $B/unit/%: $B/tests/unit/%.o $B/lib/base.a
 $(filter-out $(base_units),$(units)): $B/unit/%: $B/tests/unit/%.o $(libs)
+$B/unit/test_hostile: | $B/evil-agent
 $(units):
 	@mkdir -p $(@D)
 	$(CC) $(LD_ALL) $^ -o $@ $(LIBS)

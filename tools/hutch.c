@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,11 +15,48 @@
 #endif
 
 static const struct hutch_command commands[] = {
-	{ "ls", "", "list the sandboxes that you may enter",
+	{ "cp", "SRC DST", HUTCH_OPERAND_COPY, "copy files into a sandbox, or out of it",
+	  "One of the two is BOX:PATH. A directory is copied with all that is in it; DST that is "
+	  "a\n"
+	  "directory gets it under its own name, SRC/. means what is in it. Modes and times are\n"
+	  "kept, owners, setuid bits and devices are not. Nothing outside DST is ever written.\n"
+	  "\n"
+	  "Exit status: 0; 125 if anything could not be copied.\n",
+	  &hutch_cp_options, hutch_cp },
+	{ "doctor", "", HUTCH_OPERAND_NONE, "say what this machine offers, and what is missing",
+	  "Each line is ok, missing, or a note on what costs something.\n"
+	  "\n"
+	  "Exit status: 0 if everything that is needed is there, else 1; 125 if hutch failed.\n",
+	  &hutch_doctor_options, hutch_doctor },
+	{ "events", "[BOX]", HUTCH_OPERAND_BOX, "show what happened to the sandboxes",
+	  "A line is TIME, BOX or BOX/COMMAND, and the event; tabs stand between them when the\n"
+	  "output is not a terminal.\n",
+	  &hutch_events_options, hutch_events },
+	{ "kill", "BOX[/COMMAND]...", HUTCH_OPERAND_EXECS, "end commands, or signal them",
+	  "BOX is every command in it; the sandbox runs on. Without -s every process that the\n"
+	  "command started is killed.\n"
+	  "\n"
+	  "Exit status: 0, also if it had ended already; 125 if it failed for one of them.\n",
+	  &hutch_kill_options, hutch_kill },
+	{ "logs", "BOX[/COMMAND]", HUTCH_OPERAND_EXEC, "show what a command wrote",
+	  "Its standard output goes to standard output, its errors to standard error. BOX is\n"
+	  "your last command there. Without -f it is what there is by now.\n",
+	  &hutch_logs_options, hutch_logs },
+	{ "ls", "", HUTCH_OPERAND_NONE, "list the sandboxes that you may enter",
 	  "The columns are ID, STATE, OWNER and COMMANDS (running/all). When the output is\n"
 	  "not a terminal there is no header, and tabs stand between the columns.\n",
 	  &hutch_ls_options, hutch_ls },
-	{ "run", "[BOX] -- COMMAND [ARGUMENT...]", "run a command with this terminal's streams",
+	{ "ps", "[BOX]", HUTCH_OPERAND_BOX, "list commands, also those that have ended",
+	  "The columns are BOX, NAME, STATUS, AGE (since it was started) and COMMAND. When the\n"
+	  "output is not a terminal there is no header, and tabs stand between the columns.\n",
+	  &hutch_ps_options, hutch_ps },
+	{ "rm", "BOX[/COMMAND]...", HUTCH_OPERAND_EXECS, "remove sandboxes, or commands",
+	  "What still runs is not removed without -f.\n"
+	  "\n"
+	  "Exit status: 0; 125 if one of them could not be removed.\n",
+	  &hutch_rm_options, hutch_rm },
+	{ "run", "[BOX] -- COMMAND [ARGUMENT...]", HUTCH_OPERAND_RUN,
+	  "run a command with this terminal's streams",
 	  "Without BOX it runs in a sandbox of its own, which is removed at the end. The '--'\n"
 	  "is always needed. COMMAND is not read by a shell: hutch run -- sh -c 'a | b'.\n"
 	  "\n"
@@ -85,6 +123,17 @@ void hutch_warn(const char *fmt, ...)
 	va_end(ap);
 }
 
+int hutch_end_by_signal(int sig)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	if (signal(sig, SIG_DFL) != SIG_ERR && sigprocmask(SIG_UNBLOCK, &set, NULL) == 0)
+		(void)raise(sig);
+	return 128 + sig;
+}
+
 static const struct hutch_command *find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
@@ -138,6 +187,8 @@ static int dispatch(int argc, char **argv, struct err *err)
 		show_commands(stderr);
 		return HUTCH_EXIT_FAILED;
 	}
+	if (strcmp(argv[at], "__complete") == 0)
+		return hutch_complete(commands, ARRAY_SIZE(commands), argc - at - 1, argv + at + 1);
 	help = strcmp(argv[at], "help") == 0;
 	at += help;
 	cmd = find(argv[at]);

@@ -2,6 +2,7 @@
  *
  *	a sandbox: BOX, or a new one
  *	a node: the request is written to its exec/new, which answers with the name
+ *	(both: hutch_node.c)
  *	the relay (hutch_relay.c), until there is a result
  *	the node is removed, and the sandbox if it is ours
  *
@@ -12,6 +13,7 @@
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,137 +23,179 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "tools/hutch_node.h"
 #include "tools/hutch_relay.h"
 
 struct run {
+	struct hutch_common common; /* first */
 	struct hutch_root root;
-	char **argv; /* of the command; borrowed, NULL at its end */
+	const char *const *argv; /* of the command; borrowed, NULL at its end */
+	const char *box;         /* borrowed; NULL: a throw-away one */
+	cJSON *env, *mounts;     /* owned; NULL: none */
+	const char *cwd, *user;  /* borrowed; NULL: the sandbox's */
+	double timeout_s;        /* 0: not given */
 	bool stdin_null;
-	bool throw_away;             /* the sandbox is ours */
-	char box[NAME_MAX_LEN + 1];  /* "": none yet */
-	char node[NAME_MAX_LEN + 1]; /* "": none yet */
-	int box_fd, node_fd;         /* owned; -1: none */
+	struct hutch_node node;
 };
 
-static const struct option_def run_defs[] = {
-	HUTCH_OPTION_HELP,
-};
-const struct option_set hutch_run_options = { "hutch run", run_defs, ARRAY_SIZE(run_defs), true };
+/* ---- options ---- */
 
-/* ---- the sandbox and the node ---- */
-
-/* Writes to a node that answers with a name on the same handle. 0 or a negative errno. */
-static int ask_for_name(int dirfd, const char *path, const struct buf *text,
-			char name[NAME_MAX_LEN + 1])
+static int check_text(const char *value, struct err *err)
 {
-	auto_close int fd = openat(dirfd, path, O_RDWR | O_CLOEXEC);
-	char answer[NAME_MAX_LEN + 2];
-	size_t len = 0;
-	int r;
-
-	if (fd < 0)
-		return -errno;
-	r = write_all(fd, text->data, text->len);
-	if (r < 0)
-		return r;
-	while (len < sizeof(answer) && (len == 0 || answer[len - 1] != '\n')) {
-		ssize_t n = read(fd, answer + len, sizeof(answer) - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EPROTO;
-		len += (size_t)n;
-	}
-	if (answer[len - 1] != '\n')
-		return -EPROTO;
-	answer[len - 1] = '\0';
-	if (!name_valid(answer))
-		return -EPROTO;
-	memcpy(name, answer, len);
+	if (!utf8_valid(value, strlen(value)))
+		return err_say(err, EILSEQ, "is not UTF-8, which a request in JSON cannot carry");
 	return 0;
 }
 
+/* K=V, or K: as it is here. The last one counts. */
+static int take_env(void *obj, const char *value, struct err *err)
+{
+	struct run *run = obj;
+	size_t len = strcspn(value, "=");
+	auto_free char *name = strndup(value, len);
+	const char *text = value[len] ? value + len + 1 : NULL;
+	int r = check_text(value, err);
+
+	if (r < 0)
+		return r;
+	if (!name)
+		return err_set(err, ENOMEM, "'%s'", value);
+	if (len == 0)
+		return err_say(err, EINVAL, "'%s': must be NAME=VALUE or NAME", value);
+	if (!text)
+		text = getenv(name);
+	if (!text)
+		return err_say(err, EINVAL, "'%s': is not set here, so give it a value: %s=VALUE",
+			       name, name);
+	if (!run->env)
+		run->env = cJSON_CreateObject();
+	cJSON_DeleteItemFromObjectCaseSensitive(run->env, name);
+	r = check_text(text, err);
+	if (r == 0 && !cJSON_AddStringToObject(run->env, name, text))
+		return err_set(err, ENOMEM, "'%s'", value);
+	return r;
+}
+
+/* The length of SRC in SRC[:DST][:rw|:ro]; DST is absolute, which tells it from a flag. */
+static int split_mount(char *text, const char **target, bool *readonly)
+{
+	char *colon = strrchr(text, ':');
+
+	*readonly = true;
+	*target = NULL;
+	if (colon && (strcmp(colon, ":rw") == 0 || strcmp(colon, ":ro") == 0)) {
+		*readonly = colon[2] == 'o';
+		*colon = '\0';
+		colon = strrchr(text, ':');
+	}
+	if (colon && colon[1] == '/') {
+		*colon = '\0';
+		*target = colon + 1;
+	} else if (colon) {
+		return -EINVAL;
+	}
+	return *text ? 0 : -EINVAL;
+}
+
+static int take_mount(void *obj, const char *value, struct err *err)
+{
+	struct run *run = obj;
+	auto_free char *text = strdup(value), *source = NULL;
+	const char *target;
+	bool readonly;
+	cJSON *mount;
+
+	if (!text)
+		return err_set(err, ENOMEM, "'%s'", value);
+	if (split_mount(text, &target, &readonly) < 0)
+		return err_say(err, EINVAL,
+			       "'%s': must be SRC, SRC:DST, SRC:rw or SRC:DST:rw, with an absolute "
+			       "DST",
+			       value);
+	source = realpath(text, NULL);
+	if (!source)
+		return err_set(err, errno, "'%s'", text);
+	target = target ? target : source;
+	if (check_text(source, err) < 0 || check_text(target, err) < 0)
+		return -EILSEQ;
+	if (!run->mounts)
+		run->mounts = cJSON_CreateArray();
+	mount = cJSON_CreateObject();
+	if (!cJSON_AddItemToArray(run->mounts, mount)) {
+		cJSON_Delete(mount);
+		return err_set(err, ENOMEM, "'%s'", value);
+	}
+	if (!cJSON_AddStringToObject(mount, "source", source) ||
+	    !cJSON_AddStringToObject(mount, "target", target) ||
+	    !cJSON_AddBoolToObject(mount, "readonly", readonly))
+		return err_set(err, ENOMEM, "'%s'", value);
+	return 0;
+}
+
+static int take_cwd(void *obj, const char *value, struct err *err)
+{
+	((struct run *)obj)->cwd = value;
+	return check_text(value, err);
+}
+
+static int take_user(void *obj, const char *value, struct err *err)
+{
+	((struct run *)obj)->user = value;
+	return check_text(value, err);
+}
+
+static int take_timeout(void *obj, const char *value, struct err *err)
+{
+	struct run *run = obj;
+	char *end;
+
+	run->timeout_s = strtod(value, &end);
+	if (end == value || *end || !isfinite(run->timeout_s) || run->timeout_s <= 0)
+		return err_say(err, EINVAL, "'%s': must be a number of seconds above 0", value);
+	return 0;
+}
+
+static const struct option_def run_defs[] = {
+	{ "mount", 'm', "SRC[:DST][:rw]", take_mount, "show it a directory of this machine" },
+	{ "env", 'e', "NAME[=VALUE]", take_env, "set a variable, or pass on the one that is here" },
+	{ "cwd", 'w', "DIR", take_cwd, "where it begins, inside" },
+	{ "timeout", 't', "SECONDS", take_timeout, "kill it after so long: exit status 124" },
+	{ "user", 'u', "USER", take_user, "as whom, inside: a name, UID or UID:GID" },
+	HUTCH_OPTION_HELP,
+};
+const struct option_set hutch_run_options = { "hutch run", run_defs, ARRAY_SIZE(run_defs), false };
+
+/* ---- the sandbox and the request ---- */
+
 static int enter_box(struct run *run, struct err *err)
 {
-	auto_buf struct buf blank = { 0 };
-	int r;
+	AUTO(cJSON_Delete) cJSON *spec = NULL;
 
-	if (run->throw_away) {
-		if (buf_add(&blank, "\n", 1) < 0)
-			return err_set(err, ENOMEM, "make a sandbox");
-		r = ask_for_name(run->root.fd, "new", &blank, run->box);
-		if (r == -EACCES)
-			return err_say(err, EACCES, "make a sandbox: %s/new is not open to you",
-				       run->root.path);
-		if (r < 0)
-			return hutch_refused(&run->root, -r, "make a sandbox", err);
+	if (run->box)
+		return hutch_node_enter_box(&run->node, run->box, err);
+	spec = cJSON_CreateObject();
+	if (!spec || (run->mounts && !cJSON_AddItemReferenceToObject(spec, "mounts", run->mounts)))
+		return err_set(err, ENOMEM, "make a sandbox");
+	return hutch_node_make_box(&run->node, spec, err);
+}
+
+/* The request, which the caller frees, or NULL. */
+static cJSON *make_request(const struct run *run, struct err *err)
+{
+	AUTO(cJSON_Delete) cJSON *request = hutch_request_new(&run->root, run->argv, err);
+
+	if (!request)
+		return NULL;
+	if ((run->stdin_null && !cJSON_AddStringToObject(request, "stdin", "null")) ||
+	    (run->cwd && !cJSON_AddStringToObject(request, "cwd", run->cwd)) ||
+	    (run->user && !cJSON_AddStringToObject(request, "user", run->user)) ||
+	    (run->timeout_s > 0 &&
+	     !cJSON_AddNumberToObject(request, "timeout_s", run->timeout_s)) ||
+	    (run->env && !cJSON_AddItemReferenceToObject(request, "env", run->env))) {
+		(void)err_set(err, ENOMEM, "the request");
+		return NULL;
 	}
-	run->box_fd = hutch_box_open(&run->root, run->box, err);
-	return run->box_fd < 0 ? run->box_fd : 0;
-}
-
-/* {"cmd":[...]} and what the command's stdin is. */
-static int print_request(const struct run *run, struct buf *buf, struct err *err)
-{
-	int r = buf_printf(buf, "{\"cmd\":[");
-
-	for (int i = 0; run->argv[i] && r == 0; i++) {
-		const char *arg = run->argv[i];
-
-		if (!utf8_valid(arg, strlen(arg)))
-			return err_say(
-				err, EILSEQ,
-				"argument %d of the command is not UTF-8, which a request in "
-				"JSON cannot carry: write it as a script to %s/%s/exec/new",
-				i, run->root.path, run->throw_away ? "ID" : run->box);
-		if (i > 0)
-			r = buf_add(buf, ",", 1);
-		if (r == 0)
-			r = json_put_string(buf, arg, strlen(arg));
-	}
-	if (r == 0)
-		r = buf_printf(buf, "]%s}\n", run->stdin_null ? ",\"stdin\":\"null\"" : "");
-	return r < 0 ? err_set(err, -r, "the request") : 0;
-}
-
-static int make_node(struct run *run, const struct buf *request, struct err *err)
-{
-	char path[sizeof("exec/") + NAME_MAX_LEN];
-	char what[sizeof("start '' in sandbox ''") + 2 * NAME_MAX_LEN];
-	int r;
-
-	(void)snprintf(what, sizeof(what), "start '%.*s' in sandbox '%s'", NAME_MAX_LEN,
-		       run->argv[0], run->box);
-	r = ask_for_name(run->box_fd, "exec/new", request, run->node);
-	if (r < 0)
-		return hutch_refused(&run->root, -r, what, err);
-	(void)snprintf(path, sizeof(path), "exec/%s", run->node);
-	run->node_fd = openat(run->box_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return run->node_fd < 0 ? err_set(err, errno, "%s: open '%s'", what, path) : 0;
-}
-
-/* Somebody else, or the end of its hutchd, may have been faster. */
-static void remove_node(int dirfd, const char *path, const char *what)
-{
-	if (unlinkat(dirfd, path, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != ESTALE &&
-	    errno != ENOTCONN && errno != ECONNABORTED)
-		hutch_warn("remove %s '%s': %s", what, path, strerror(errno));
-}
-
-static void leave(struct run *run)
-{
-	char path[sizeof("exec/") + NAME_MAX_LEN];
-
-	close_auto(&run->node_fd);
-	(void)snprintf(path, sizeof(path), "exec/%s", run->node);
-	if (run->throw_away && *run->box)
-		remove_node(run->root.fd, run->box, "sandbox");
-	else if (*run->node)
-		remove_node(run->box_fd, path, run->box);
-	close_auto(&run->box_fd);
+	return TAKE_PTR(request);
 }
 
 /* ---- the result ---- */
@@ -180,9 +224,9 @@ static void explain(const struct run *run, const struct relay_outcome *outcome)
 	AUTO(cJSON_Delete) cJSON *result = NULL;
 	const char *reason, *why;
 
-	if (hutch_read_text(run->node_fd, "result.json", text, sizeof(text)) < 0) {
+	if (hutch_read_text(run->node.fd, "result.json", text, sizeof(text)) < 0) {
 		hutch_warn("run: '%s': it was killed, since %s/%s/exec/%s was removed",
-			   run->argv[0], run->root.path, run->box, run->node);
+			   run->argv[0], run->root.path, run->node.box, run->node.name);
 		return;
 	}
 	result = cJSON_Parse(text);
@@ -197,18 +241,6 @@ static void explain(const struct run *run, const struct relay_outcome *outcome)
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (strcmp(texts[i].reason, reason) == 0)
 			hutch_warn("run: '%s': %s", run->argv[0], texts[i].text);
-}
-
-/* As a program that was not prepared for the signal would end. */
-static int end_by_sigpipe(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGPIPE);
-	if (signal(SIGPIPE, SIG_DFL) != SIG_ERR && sigprocmask(SIG_UNBLOCK, &set, NULL) == 0)
-		(void)raise(SIGPIPE);
-	return 128 + SIGPIPE;
 }
 
 /* ---- the command ---- */
@@ -227,8 +259,7 @@ static bool stdin_is_null(void)
 static int take_operands(const struct hutch_command *cmd, struct run *run, int dashes, char **argv,
 			 struct err *err)
 {
-	struct hutch_common common = { 0 };
-	int r = hutch_options(cmd, dashes, argv, &common, err);
+	int r = hutch_options(cmd, dashes, argv, run, err);
 
 	if (r <= 0)
 		return r;
@@ -238,33 +269,35 @@ static int take_operands(const struct hutch_command *cmd, struct run *run, int d
 		return hutch_misused(cmd, err, "more than one sandbox before the '--'");
 	if (!argv[dashes + 1])
 		return hutch_misused(cmd, err, "there is no command behind the '--'");
-	run->argv = argv + dashes + 1;
-	run->throw_away = r == dashes;
-	if (run->throw_away)
-		return 1;
-	if (name_fault(argv[r]))
-		return err_say(err, EINVAL, "sandbox '%s': %s", argv[r], name_fault(argv[r]));
-	(void)snprintf(run->box, sizeof(run->box), "%s", argv[r]);
+	run->argv = (const char *const *)argv + dashes + 1;
+	run->box = r < dashes ? argv[r] : NULL;
+	if (run->box && run->mounts)
+		return err_say(
+			err, EINVAL,
+			"--mount: sandbox '%s' is made already, and a directory can be shown "
+			"only to one that is being made: leave out its name, or make it with "
+			"its mounts by a spec written to the tree's file 'new'",
+			run->box);
 	return 1;
 }
 
 /* An exit status, or a negative errno. */
 static int run_command(struct run *run, struct relay_outcome *outcome, struct err *err)
 {
-	auto_buf struct buf request = { 0 };
+	AUTO(cJSON_Delete) cJSON *request = make_request(run, err);
 	auto_close int signals = -1;
-	int r = print_request(run, &request, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	if (!request)
+		return -err->code;
 	signals = relay_signals(err);
 	if (signals < 0)
 		return signals;
 	r = enter_box(run, err);
 	if (r == 0)
-		r = make_node(run, &request, err);
+		r = hutch_node_start(&run->node, request, run->argv[0], err);
 	if (r == 0)
-		r = relay_run(run->node_fd, signals, !run->stdin_null, outcome, err);
+		r = relay_run(run->node.fd, signals, !run->stdin_null, outcome, err);
 	if (r == -ENOTCONN || r == -ECONNABORTED)
 		return err_say(err, -r, "the hutchd of %s has died, and the command with it",
 			       run->root.path);
@@ -277,20 +310,21 @@ static int run_command(struct run *run, struct relay_outcome *outcome, struct er
 
 int hutch_run(const struct hutch_command *cmd, int argc, char **argv, struct err *err)
 {
-	struct run run = { .box_fd = -1, .node_fd = -1, .stdin_null = stdin_is_null() };
+	struct run run = { .stdin_null = stdin_is_null(), .root = { .fd = -1 } };
 	struct relay_outcome outcome = { 0 };
 	int dashes = 1, r;
 
 	while (dashes < argc && strcmp(argv[dashes], "--") != 0)
 		dashes++;
+	run.node = (struct hutch_node)HUTCH_NODE_INIT(&run.root);
 	r = take_operands(cmd, &run, dashes, argv, err);
-	if (r <= 0)
-		return r;
-	r = hutch_root_open(&run.root, err);
-	if (r < 0)
-		return r;
-	r = run_command(&run, &outcome, err);
-	leave(&run);
+	if (r > 0)
+		r = hutch_root_open(&run.root, err);
+	if (r == 0 && run.root.fd >= 0)
+		r = run_command(&run, &outcome, err);
+	hutch_node_done(&run.node);
 	hutch_root_done(&run.root);
-	return outcome.how == RELAY_PIPE_CLOSED ? end_by_sigpipe() : r;
+	cJSON_Delete(run.env);
+	cJSON_Delete(run.mounts);
+	return outcome.how == RELAY_PIPE_CLOSED ? hutch_end_by_signal(SIGPIPE) : r;
 }

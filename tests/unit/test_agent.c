@@ -61,8 +61,7 @@ static const struct {
 } users[] = {
 	{ NULL, "id -u; id -g; id -G; echo $HOME; pwd", "0\n0\n0\n/root\n/root\n" },
 	{ "0", "echo $HOME", "/root\n" },
-	{ "user", "id -u; id -g; id -G; echo $HOME; pwd",
-	  "1000\n1000\n1000 100\n/tmp\n/tmp\n" },
+	{ "user", "id -u; id -g; id -G; echo $HOME; pwd", "1000\n1000\n1000 100\n/tmp\n/tmp\n" },
 	{ "1000", "id -u; id -g; echo $HOME; pwd", "1000\n1000\n/tmp\n/tmp\n" },
 	{ "1000:5", "id -u; id -g; echo $HOME", "1000\n5\n/tmp\n" },
 	{ "4242", "id -u; id -g; echo $HOME; pwd", "4242\n0\n/\n/\n" },
