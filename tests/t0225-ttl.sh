@@ -1,0 +1,80 @@
+#!/bin/bash
+# Sandboxes with a time to live, and those that are stopped when nobody uses them.
+. "$(dirname "$0")/lib.sh"
+need root fuse userns jq
+
+start_hutchd
+new() { timeout 10 bash -c 'printf %s "$1" > "$2"' _ "$1" "$T/new"; }
+there() { test -e "$T/$1/state"; }
+after() { # SECONDS FROM: it came about no earlier than that after FROM (now_ms)
+	test $(($(now_ms) - $2)) -ge $(($1 * 1000 - 50))
+}
+
+t=$(now_ms)
+ok 'a sandbox that lives for two seconds' new '{"name":"short","ttl_s":2}'
+ok 'one that need not' new '{"name":"long","ttl_s":3600}'
+ok 'one that is stopped when idle for one' new '{"name":"idle","idle_timeout_s":1}'
+ok 'one at work' new '{"name":"busy","idle_timeout_s":1}'
+ok 'one that is held' new '{"name":"held","ttl_s":2}'
+exec 5>"$T/held/hold"
+n=$(node short 'sleep 7401 & setsid sleep 7402 & wait')
+(exec 5>&-; timeout 30 cat "$T/short/exec/$n/code" >/dev/null 2>&1) & reader=$!
+m=$(node busy 'sleep 7403')
+is 'spec.json says it' "$(jq -c '[.ttl_s, .idle_timeout_s]' "$T/short/spec.json" "$T/idle/spec.json" | tr '\n' ' ')" "$(jq -c '[.ttl_s, .idle_timeout_s]' "$T/short/spec.json" "$T/idle/spec.json" | tr '\n' ' ')"
+is 'the numbers' "$(jq .ttl_s "$T/short/spec.json") $(jq .idle_timeout_s "$T/idle/spec.json")" '2 1'
+
+ok 'an idle one is stopped' wait_for 10 state_is idle stopped
+ok 'not before its time' after 1 "$t"
+ok 'its time over, one is removed' wait_for 10 eval '! there short'
+ok 'not before its time' after 2 "$t"
+ok 'with what ran in it' wait_for 5 eval '! pgrep -f "^sleep 740[12]$"'
+ok 'its reader is freed' gone $reader 5
+ok 'a hold does not make it live longer' wait_for 5 eval '! there held'
+exec 5>&-
+ok 'events says so' wait_for 5 eval '[ "$(jq -r "select(.sandbox == \"short\") | .event" "$T/events" | tail -1)" = removed ]'
+is 'one with time left runs' "$(timeout 5 cat "$T/long/state")" running
+is 'one at work as well' "$(timeout 5 cat "$T/busy/state") $(status_of busy "$m")" 'running running'
+t=$(now_ms)
+echo kill >"$T/busy/exec/$m/ctl"
+ok 'when its work has ended it is stopped' wait_for 10 state_is busy stopped
+ok 'a second later' after 1 "$t"
+is 'its nodes stay' "$(status_of busy "$m")" killed
+refused 'a stopped one refuses commands' ESRCH "echo true > $T/busy/exec/new"
+echo start >"$T/busy/ctl"
+ok 'it can be started' wait_for 10 state_is busy running
+for i in 1 2 3 4; do
+	sleep 0.5
+	[ "$(out busy 'echo used')" = used ] || fail "it is used, round $i"
+done
+is 'while it is used it runs' "$(timeout 5 cat "$T/busy/state")" running
+ok 'then it is stopped again' wait_for 10 state_is busy stopped
+
+# Each use counts its own idle time, also of one in the background.
+echo start >"$T/idle/ctl"
+wait_for 10 state_is idle running
+n=$(node idle 'sleep 2.5 >/dev/null 2>&1 & echo in the background')
+timeout 5 cat "$T/idle/exec/$n/code" >/dev/null
+note "with a process in the background after 1.7 s: $(sleep 1.7; cat "$T/idle/state")"
+ok 'in the end it is stopped' wait_for 10 state_is idle stopped
+
+# Over a restart: the time to live counts from when it was made.
+t=$(now_ms)
+new '{"name":"over","ttl_s":3}'
+new '{"name":"gone","ttl_s":1}'
+crash_hutchd
+sleep 1
+start_hutchd
+ok 'a time that ended meanwhile' wait_for 5 eval '! there gone'
+ok 'a time that ends later' there over
+ok 'ends' wait_for 10 eval '! there over'
+ok 'when it should' after 3 "$t"
+is 'the others are there' "$(ls "$T" | grep -xE 'long|busy|idle' | tr '\n' ' ')" 'busy idle long '
+ok 'zero is none' new '{"name":"zero","ttl_s":0,"idle_timeout_s":0}'
+sleep 1.2
+is 'and it runs' "$(timeout 5 cat "$T/zero/state")" running
+for bad in '"5"' null '[]' true 1e999; do
+	refused "ttl_s $bad" EINVAL "echo '{\"ttl_s\":$bad}' > $T/new"
+	said "and it is named ($bad)" EINVAL 'ttl_s|not JSON|JSON'
+	refused "idle_timeout_s $bad" EINVAL "echo '{\"idle_timeout_s\":$bad}' > $T/new"
+done
+stop_hutchd
