@@ -94,7 +94,7 @@ static bool whole(const struct mounts_job *job, const struct mounts_reply *reply
 /* True: there may be more. */
 static bool hear(struct mounts_job *job)
 {
-	struct mounts_reply reply;
+	struct mounts_reply reply = { 0 };
 	struct fds fds;
 	ssize_t n = fds_receive(job->sock.fd, &reply, sizeof(reply), &fds);
 

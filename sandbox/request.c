@@ -327,7 +327,7 @@ static bool same_argv(const struct exec_request *a, const struct exec_request *b
 {
 	if (a->argc != b->argc || !a->argv != !b->argv)
 		return false;
-	for (size_t i = 0; i < a->argc; i++)
+	for (size_t i = 0; a->argv && b->argv && i < a->argc; i++)
 		if (strcmp(a->argv[i], b->argv[i]) != 0)
 			return false;
 	return true;

@@ -188,7 +188,8 @@ static int check_target(const struct spec *spec, const struct spec_mount *m, str
 }
 
 static const struct json_key mount_keys[] = {
-	{ "source", take_source, "a directory of the host: your own, or one that the config allows" },
+	{ "source", take_source,
+	  "a directory of the host: your own, or one that the config allows" },
 	{ "target", take_target, "absolute path in the sandbox" },
 	{ "readonly", take_readonly, "true, the default; false for your own directories only" },
 };
