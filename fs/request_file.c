@@ -78,6 +78,15 @@ static int commit(struct request_file *rf, uint64_t unique, struct err *err)
 	return r;
 }
 
+/* What is JSON and was refused all the same was not meant as a script. */
+static bool is_json(const struct request_file *rf)
+{
+	AUTO(cJSON_Delete)
+	cJSON *doc = json_parse(rf->pending.data, rf->pending.len, rf->pending.len, NULL);
+
+	return doc;
+}
+
 static int refuse_json(struct request_file *rf, int r, struct err *err)
 {
 	struct err was = *err;
@@ -113,7 +122,7 @@ static int write_json(struct request_file *rf, const char *bytes, size_t len, ui
 	if (rf->scan.state == JSON_SCAN_MORE)
 		return 0;
 	r = commit(rf, unique, err);
-	return r < 0 ? refuse_json(rf, r, err) : 0;
+	return r < 0 && !is_json(rf) ? refuse_json(rf, r, err) : r;
 }
 
 static int write_text(struct request_file *rf, const char *bytes, size_t len, struct err *err)
