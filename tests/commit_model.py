@@ -71,7 +71,7 @@ class Model:
     def commit(self, kind, what):
         self.nodes.append((kind, what))
         self.nodes.last = len(self.nodes)
-        self.after_json = kind == "json"
+        self.after_json = kind != "text"
         self.pending, self.form = "", None
         if self.both:
             self.owed.append(str(len(self.nodes)))

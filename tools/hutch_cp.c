@@ -29,6 +29,7 @@
 #define TAR           "/usr/bin/tar"
 #define COMPLAINTS    10 /* shown; the rest is counted */
 #define STDERR_SHOWN  (16 * 1024)
+#define BUFFER        (256 * 1024)
 #define PROGRESS_WAIT 1000000000LL /* ns until the first line of progress, and between two: */
 #define PROGRESS_STEP 200000000LL
 
@@ -39,6 +40,8 @@ struct copy {
 	const char *box_path; /* borrowed */
 	int signals;          /* owned */
 	int stream;           /* owned: the command's stdout or stdin */
+	char *buf;            /* owned, BUFFER bytes between the stream and small pieces of tar: */
+	size_t at, len;       /* read: buf[at] to buf[len - 1] are left; to write: the first len */
 	int interrupted;      /* the signal; 0: none */
 	unsigned complaints;
 	int64_t shown_at; /* when progress is shown next; 0: never */
@@ -104,10 +107,8 @@ static int await(struct copy *c, int fd, short events, struct err *err)
 	return err_say(err, EINTR, "interrupted by %s", signal_name(c->interrupted));
 }
 
-static ssize_t read_stream(void *arg, char *bytes, size_t len, struct err *err)
+static ssize_t fill(struct copy *c, char *bytes, size_t len, struct err *err)
 {
-	struct copy *c = arg;
-
 	for (;;) {
 		ssize_t n = read(c->stream, bytes, len);
 		int r;
@@ -122,10 +123,30 @@ static ssize_t read_stream(void *arg, char *bytes, size_t len, struct err *err)
 	}
 }
 
-static int write_stream(void *arg, const char *bytes, size_t len, struct err *err)
+/* A request to hutchd for each header would be most of the time that small files take. */
+static ssize_t read_stream(void *arg, char *bytes, size_t len, struct err *err)
 {
 	struct copy *c = arg;
 
+	if (c->at == c->len) {
+		ssize_t n;
+
+		if (len >= BUFFER)
+			return fill(c, bytes, len, err);
+		n = fill(c, c->buf, BUFFER, err);
+		if (n <= 0)
+			return n;
+		c->at = 0;
+		c->len = (size_t)n;
+	}
+	len = len < c->len - c->at ? len : c->len - c->at;
+	memcpy(bytes, c->buf + c->at, len);
+	c->at += len;
+	return (ssize_t)len;
+}
+
+static int drain(struct copy *c, const char *bytes, size_t len, struct err *err)
+{
 	while (len > 0) {
 		ssize_t n = write(c->stream, bytes, len);
 		int r;
@@ -141,6 +162,26 @@ static int write_stream(void *arg, const char *bytes, size_t len, struct err *er
 		if (r < 0)
 			return r;
 	}
+	return 0;
+}
+
+static int flush_stream(struct copy *c, struct err *err)
+{
+	size_t len = c->len;
+
+	c->len = 0;
+	return drain(c, c->buf, len, err);
+}
+
+static int write_stream(void *arg, const char *bytes, size_t len, struct err *err)
+{
+	struct copy *c = arg;
+	int r = c->len + len > BUFFER ? flush_stream(c, err) : 0;
+
+	if (r < 0 || len >= BUFFER)
+		return r < 0 ? r : drain(c, bytes, len, err);
+	memcpy(c->buf + c->len, bytes, len);
+	c->len += len;
 	return 0;
 }
 
@@ -162,6 +203,7 @@ static int start(struct copy *c, const char *const *argv, bool input, struct err
 
 static int open_stream(struct copy *c, const char *name, int flags, struct err *err)
 {
+	c->at = c->len = 0;
 	c->stream = openat(c->node.fd, name, flags | O_NONBLOCK | O_CLOEXEC);
 	return c->stream < 0 ? err_set(err, errno, "open '%s'", name) : 0;
 }
@@ -382,6 +424,8 @@ static int send(struct copy *c, struct pack *pack, const char *path, const char 
 
 	if (r == 0)
 		r = pack_run(pack, path, name, err);
+	if (r == 0)
+		r = flush_stream(c, err);
 	return settle(c, r, pack->failed, err);
 }
 
@@ -492,8 +536,13 @@ int hutch_cp(const struct hutch_command *cmd, int argc, char **argv, struct err 
 	if (r < 0)
 		return r;
 	c.node = (struct hutch_node)HUTCH_NODE_INIT(&c.root);
+	c.buf = malloc(BUFFER);
+	if (!c.buf)
+		r = err_set(err, ENOMEM, "a buffer of %d bytes", BUFFER);
 	c.shown_at = isatty(STDERR_FILENO) ? ev_now() + PROGRESS_WAIT : 0;
-	r = copy(&c, argv[at], argv[at + 1], err);
+	if (r == 0)
+		r = copy(&c, argv[at], argv[at + 1], err);
+	free(TAKE_PTR(c.buf));
 	close_auto(&c.signals);
 	hutch_root_done(&c.root);
 	if (!c.interrupted)
