@@ -56,6 +56,8 @@ int exec_request_set(struct exec_request *req, const char *key, const char *valu
 			return err_say(err, EINVAL, "set: '%s' is what is written to cmd", key);
 	if (!*key || *key == '.' || strstr(key, "..") || key[strlen(key) - 1] == '.')
 		return err_say(err, EINVAL, "set: '%s' is no key", key);
+	if (!utf8_valid(key, strlen(key)))
+		return err_say(err, EINVAL, "set: the key is not UTF-8");
 	if (!utf8_valid(value, strlen(value)))
 		return err_say(err, EINVAL, "set %s: the value is not UTF-8", key);
 	r = take(req, key, cJSON_CreateString(value), &why);

@@ -182,6 +182,8 @@ static const struct {
 	{ "env", "x", EINVAL, "env" },
 	{ "env.", "x", EINVAL, "no key" },
 	{ "", "x", EINVAL, "no key" },
+	{ "env.\xff", "x", EINVAL, "not UTF-8" },
+	{ "env.A", "\xff", EINVAL, "not UTF-8" },
 	{ "cwd", "tmp", EINVAL, "cwd" },
 };
 
