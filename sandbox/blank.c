@@ -16,18 +16,12 @@
 #define BLANKS_MAX 4
 #define REFILL_NS  (INT64_C(500) * 1000)
 
-/* Files that will be written to; empty ones are as good as none to a restart. */
-static int make_files(int dir, struct err *err)
+/* An empty one is as good as none to a restart. */
+static int make_journal(int dir, struct err *err)
 {
-	static const char *const name[] = { "journal", "record.json.new" };
+	auto_close int fd = openat(dir, "journal", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
-	for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
-		auto_close int fd = openat(dir, name[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-		if (fd < 0)
-			return err_set(err, errno, "make '%s'", name[i]);
-	}
-	return 0;
+	return fd < 0 ? err_set(err, errno, "make 'journal'") : 0;
 }
 
 static int fill(struct engine *eng, const struct blank *b, struct err *err)
@@ -39,7 +33,7 @@ static int fill(struct engine *eng, const struct blank *b, struct err *err)
 		return dir;
 	if (mkdirat(dir, "spool", 0700) < 0)
 		return err_set(err, errno, "make the directory for its streams");
-	r = make_files(dir, err);
+	r = make_journal(dir, err);
 	return r < 0 ? r : layer_make(eng->image, dir, "layer", &b->ids, err);
 }
 

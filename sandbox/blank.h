@@ -4,7 +4,7 @@
  * slow to find them (ext4 passes over each one that was freed in the last seconds).
  * Namespaces and mounts take a millisecond more.  So a few sandboxes are made when
  * nothing else is to be done, up to a process 1 that waits for its name; mkdir
- * takes one, writes into files that are there, and names it.  A blank has a serial
+ * takes one, writes its record, and names it.  A blank has a serial
  * and user ids, and no record: what is left of them when hutchd dies goes to the
  * trash at its next start, and its process ends with the socket, like an agent.
  */

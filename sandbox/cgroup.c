@@ -424,8 +424,8 @@ void cgroup_retire(struct cgroup *g)
 {
 	g->tries = 0;
 	wait_again(g, ev_now());
-	/* The timer is for the first of them, and all wait equally long at first. */
-	if (list_empty(&g->set->sweep.link))
+	/* The timer is for the first of them, which may be one that waits long. */
+	if (list_empty(&g->set->sweep.link) || g->next_try < g->set->sweep.at)
 		ev_timer_set(g->set->loop, &g->set->sweep, g->next_try);
 }
 

@@ -36,6 +36,9 @@ void engine_add(struct engine *eng, struct sandbox *sb)
 
 void engine_remove(struct engine *eng, struct sandbox *sb)
 {
+	ev_timer_cancel(&sb->ttl);
+	ev_timer_cancel(&sb->idle);
+	ev_task_cancel(&sb->trim);
 	list_del(&sb->link);
 	hmap_del(&eng->by_name, &sb->by_name);
 	hmap_del(&eng->by_serial, &sb->by_serial);

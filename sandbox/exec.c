@@ -462,6 +462,8 @@ int exec_set(struct exec *ex, const char *key, const char *value, struct err *er
 {
 	int r;
 
+	if (ex->removed)
+		return err_say(err, ESRCH, "'%s' has been removed", ex->name);
 	if (!ex->unwritten)
 		return err_say(err, EBUSY, "set: the command of '%s' was written already",
 			       ex->name);
@@ -529,7 +531,6 @@ void exec_remove(struct exec *ex)
 		return;
 	exec_ref(ex);
 	(void)exec_kill(ex, NULL);
-	journal_remove(ex);
 	if (ex->state != EXEC_DONE && !ex->unwritten) {
 		/* Whoever waits is told now: nobody can find the node when it ends. */
 		struct exec_result res = { .reason = EXEC_KILLED,
@@ -539,7 +540,9 @@ void exec_remove(struct exec *ex)
 
 		exec_finish(ex, &res);
 	}
-	if (!ex->removed)
+	if (!ex->removed) {
+		journal_remove(ex); /* last: a rewrite at its result keeps what is not dropped */
 		exec_drop(ex);
+	}
 	exec_unref(ex);
 }

@@ -81,7 +81,8 @@ void exec_finish(struct exec *ex, struct exec_result *res)
 	watch_fire_all(&ex->changed);
 	event_emit(sb, EVENT_EXEC_FINISHED, ex);
 	exec_unref(ex);
-	exec_trim(sb);
+	/* Not now: whoever finishes a command may be walking the list that this takes others off. */
+	exec_trim_later(sb);
 	sandbox_idle(sb);
 }
 

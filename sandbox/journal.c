@@ -29,6 +29,7 @@
 #define LINE_MAX_BYTES   (16 * 1024 * 1024)
 #define REWRITE_ABOVE    (4 * 1024 * 1024)
 #define JOURNAL_NAME_LEN (STORE_NAME_LEN + 16)
+#define JOURNAL_FLAGS    (O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW)
 
 static void journal_name(const struct sandbox *sb, char out[JOURNAL_NAME_LEN])
 {
@@ -86,12 +87,15 @@ static int print_finish(const struct exec *ex, struct buf *out)
 	return r < 0 ? r : buf_printf(out, "}\n");
 }
 
+/* All or nothing: the next line would be lost behind half a one. */
 static int append(struct journal *j, const struct buf *line)
 {
 	int r = write_all(j->fd, line->data, line->len);
 
 	if (r == 0)
 		j->size += line->len;
+	else
+		(void)!ftruncate(j->fd, (off_t)j->size);
 	return r;
 }
 
@@ -116,20 +120,26 @@ static int print_all(const struct sandbox *sb, struct buf *out)
 static void rewrite(struct sandbox *sb)
 {
 	struct journal *j = sb->journal;
+	char name[JOURNAL_NAME_LEN], fresh[JOURNAL_NAME_LEN + 4];
 	auto_buf struct buf text = { 0 };
-	char name[JOURNAL_NAME_LEN];
-	int fd;
+	int state = sb->engine->store.fd;
+	auto_close int fd = -1;
 
 	journal_name(sb, name);
+	(void)snprintf(fresh, sizeof(fresh), "%s.new", name);
 	j->rewritten = j->size; /* not at once again, whatever happens */
-	if (print_all(sb, &text) < 0 ||
-	    file_replace(sb->engine->store.fd, name, 0600, text.data, text.len, NULL) < 0)
+	if (print_all(sb, &text) < 0)
 		return;
-	fd = openat(sb->engine->store.fd, name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+	/* Not file_replace(): the new one must be open before it takes the old one's place. */
+	fd = openat(state, fresh, JOURNAL_FLAGS | O_TRUNC, 0600);
 	if (fd < 0)
 		return;
+	if (write_all(fd, text.data, text.len) < 0 || renameat(state, fresh, state, name) < 0) {
+		(void)unlinkat(state, fresh, 0);
+		return;
+	}
 	close_auto(&j->fd);
-	j->fd = fd;
+	j->fd = TAKE_FD(fd);
 	j->size = j->rewritten = text.len;
 }
 
@@ -146,7 +156,10 @@ int journal_commit(const struct exec *ex, struct err *err)
 
 	if (r == 0)
 		r = append(ex->sandbox->journal, &line);
-	return r < 0 ? err_set(err, -r, "write it into the state directory") : 0;
+	if (r < 0)
+		return err_set(err, -r, "write it into the state directory");
+	rewrite_when_long(ex->sandbox);
+	return 0;
 }
 
 void journal_finish(const struct exec *ex)
@@ -312,7 +325,11 @@ static int load(struct sandbox *sb, const struct buf *text, struct err *err)
 	if (r < 0)
 		return r;
 	finish_lost(&l);
-	if (l.stale || line < end)
+	if (line < end) { /* a crash has cut it short */
+		sb->journal->size = (uint64_t)(line - text->data);
+		(void)!ftruncate(sb->journal->fd, (off_t)sb->journal->size);
+	}
+	if (l.stale)
 		rewrite(sb);
 	return 0;
 }
@@ -324,8 +341,7 @@ int journal_open(struct sandbox *sb, struct err *err)
 	int state = sb->engine->store.fd, r = 0;
 
 	journal_name(sb, name);
-	sb->journal->fd =
-		openat(state, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	sb->journal->fd = openat(state, name, JOURNAL_FLAGS, 0600);
 	if (sb->journal->fd < 0)
 		return err_set(err, errno, "open its journal");
 	r = file_read(state, name, &text, err);

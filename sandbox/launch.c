@@ -192,6 +192,9 @@ static int open_trees(const struct launch_plan *plan, pid_t pid, int tree[2], st
 {
 	auto_close int userns = plan->image->idmaps ? ids_userns(pid) : -1;
 
+	/* Without its ids mapped the image would be a stranger's to everybody in the sandbox. */
+	if (plan->image->idmaps && userns < 0)
+		return err_set(err, -userns, "open the user namespace of process 1");
 	tree[0] = image_mount(plan->image, userns);
 	if (tree[0] == -EPERM)
 		return 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/file.h"
@@ -49,10 +50,20 @@ int record_write(const struct sandbox *sb, struct err *err)
 	auto_buf struct buf text = { 0 };
 	char name[RECORD_NAME_LEN];
 
+	if (sb->removed) /* by somebody who still has a file of it open */
+		return err_say(err, ESRCH, "'%s' has been removed", sb->id);
 	if (print(sb, &text) < 0)
 		return err_set(err, ENOMEM, "write its record");
 	record_name(sb, name);
 	return file_replace(sb->engine->store.fd, name, 0600, text.data, text.len, err);
+}
+
+void record_remove(const struct sandbox *sb)
+{
+	char name[RECORD_NAME_LEN];
+
+	record_name(sb, name);
+	(void)unlinkat(sb->engine->store.fd, name, 0);
 }
 
 static uint32_t number(const cJSON *obj, const char *key)

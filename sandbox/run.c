@@ -492,6 +492,7 @@ int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 			mounts_cancel(run->mounts);
 		(void)pidfd_send_signal(proc.pidfd, SIGKILL, NULL, 0);
 		(void)waitpid(proc.pid, NULL, 0);
+		cgroup_run_retire(&sb->engine->groups, run->number);
 		if (!run->pidfd.next_dead) /* not in the loop's hands */
 			run->refs--;
 		run_unref(run);

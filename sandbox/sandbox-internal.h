@@ -186,6 +186,8 @@ int exec_result_parse(struct exec_result *ret, const cJSON *, struct err *);
 /* --- what a restart needs: record.c, journal.c --- */
 
 int record_write(const struct sandbox *, struct err *);
+/* Without one it is gone for the next hutchd, whatever becomes of this one. */
+void record_remove(const struct sandbox *);
 /* Fills the fields that record_write() wrote; sandbox.ids is claimed by the caller. */
 int record_read(struct sandbox *, int state_fd, struct err *);
 

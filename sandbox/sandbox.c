@@ -80,7 +80,6 @@ void sandbox_unref(struct sandbox *sb)
 	if (!sb || --sb->refs)
 		return;
 	/* The engine may be gone by now: nothing below needs it. */
-	ev_task_cancel(&sb->trim);
 	list_for_each_safe (last, next, &sb->last, link)
 		free(last);
 	journal_close(sb);
@@ -127,7 +126,9 @@ void sandbox_arm_ttl(struct sandbox *sb)
 
 void sandbox_idle(struct sandbox *sb)
 {
-	if (sb->state == SANDBOX_RUNNING && sb->exec_live == 0 && sb->spec.idle_timeout_s > 0 &&
+	bool runs = sb->run && !sb->run->ending && sb->state == SANDBOX_RUNNING;
+
+	if (runs && sb->exec_live == 0 && sb->spec.idle_timeout_s > 0 &&
 	    sb->spec.idle_timeout_s < TIMER_MAX_S)
 		ev_timer_set(sb->engine->loop, &sb->idle,
 			     ev_now() + (int64_t)(sb->spec.idle_timeout_s * 1e9));
@@ -226,22 +227,25 @@ int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 
 /* --- its end --- */
 
-void sandbox_remove(struct sandbox *sb)
+/* Commands that run are over when process 1 is; whoever waits for them learns it then. */
+static void end_process(struct sandbox *sb)
 {
 	struct exec *ex;
 
+	list_for_each (ex, &sb->execs, link)
+		ex->killed |= ex->state != EXEC_DONE && !ex->unwritten;
+	run_end(sb->run, NULL);
+}
+
+void sandbox_remove(struct sandbox *sb)
+{
 	if (sb->removed)
 		return;
 	sb->removed = true;
-	ev_timer_cancel(&sb->ttl);
-	ev_timer_cancel(&sb->idle);
-	ev_task_cancel(&sb->trim);
 	engine_remove(sb->engine, sb);
-	/* Commands that run are over when process 1 is; whoever waits for them learns it then. */
-	list_for_each (ex, &sb->execs, link)
-		ex->killed = true;
 	if (sb->run) {
-		run_end(sb->run, NULL);
+		record_remove(sb);
+		end_process(sb);
 		watch_fire_all(&sb->changed);
 		return;
 	}
@@ -300,15 +304,10 @@ void sandbox_on_end(struct sandbox *sb, const struct sandbox_run *run)
 
 int sandbox_stop(struct sandbox *sb, struct err *err)
 {
-	struct exec *ex;
-
 	(void)err;
 	sb->start_wanted = false;
-	if (!sb->run)
-		return 0;
-	list_for_each (ex, &sb->execs, link)
-		ex->killed = true;
-	run_end(sb->run, NULL);
+	if (sb->run)
+		end_process(sb);
 	return 0;
 }
 
@@ -316,6 +315,8 @@ int sandbox_start(struct sandbox *sb, struct err *err)
 {
 	int r;
 
+	if (sb->removed)
+		return err_say(err, ESRCH, "'%s' has been removed", sb->id);
 	if (sb->state == SANDBOX_QUARANTINED)
 		return err_say(err, EPERM, "'%s' is quarantined: %s", sb->id, sb->why.msg);
 	if (sb->run) { /* one that is ending must be reaped first: its layer is in use */
@@ -351,6 +352,8 @@ int sandbox_set_keep(struct sandbox *sb, unsigned keep, struct err *err)
 	unsigned old = sb->keep;
 	int r;
 
+	if (sb->removed)
+		return err_say(err, ESRCH, "'%s' has been removed", sb->id);
 	if (keep > EXEC_KEEP_MAX)
 		return err_say(err, EINVAL, "keep: at most %d", EXEC_KEEP_MAX);
 	sb->keep = keep;

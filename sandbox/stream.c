@@ -94,7 +94,7 @@ void stream_unlink(struct stream *st)
 {
 	char name[SPOOL_NAME_LEN];
 
-	if (!st->size)
+	if (!st->size && !st->truncated) /* truncated: it may be there, and empty */
 		return;
 	spool_name(st, name);
 	(void)unlinkat(state_fd(st), name, 0);
@@ -193,6 +193,10 @@ void stream_settle(struct stream *st)
 
 	if (st->ended)
 		return;
+	if (st->src.fd < 0) { /* the command ends before it had a pipe */
+		stream_end(st);
+		return;
+	}
 	if (ioctl(st->src.fd, FIONREAD, &pending) == 0 && pending > 0)
 		(void)drain_some(st, (size_t)pending);
 	if (poll(&p, 1, 0) == 1 && !(p.revents & POLLIN))

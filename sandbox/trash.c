@@ -14,81 +14,24 @@
 #include <sys/wait.h>
 
 #include "base/auto.h"
+#include "sandbox/tree.h"
 
 DEFINE_AUTO(DIR *, closedir);
 
-/* Each level holds a descriptor and a buffer; a tree may be deeper than there are either. */
-#define DEPTH_MAX   64
 #define END_WAIT_MS 2000
 #define QUIET_MS    1000
 #define HEAP_MAX    256
 
-struct sweep {
-	int trash;
-	unsigned moved, last; /* directories from too deep below, and the last one's number */
-};
-
-static void remove_tree(struct sweep *, int dirfd, const char *name, unsigned depth);
-
-static void remove_entries(struct sweep *s, int fd, unsigned depth)
-{
-	AUTO(closedir) DIR *dir = fdopendir(fd);
-	struct dirent *e;
-
-	if (!dir) {
-		(void)close(fd);
-		return;
-	}
-	while ((e = readdir(dir)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			remove_tree(s, fd, e->d_name, depth + 1);
-}
-
-/* A directory in the depth takes its place at the top, where it is met again. */
-static void move_up(struct sweep *s, int dirfd, const char *name)
-{
-	char to[32];
-	int r;
-
-	do {
-		(void)snprintf(to, sizeof(to), "deep-%u", ++s->last);
-		r = renameat(dirfd, name, s->trash, to);
-	} while (r < 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR));
-	s->moved += r == 0;
-}
-
-static void remove_tree(struct sweep *s, int dirfd, const char *name, unsigned depth)
-{
-	int fd;
-
-	if (unlinkat(dirfd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
-		return;
-	/* A sandbox may have left a directory that even its owner cannot read. */
-	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == EACCES && fchmodat(dirfd, name, 0700, 0) == 0)
-		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0) {
-		(void)fchmod(fd, 0700);
-		if (depth < DEPTH_MAX)
-			remove_entries(s, fd, depth);
-		else
-			(void)close(fd);
-	}
-	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno == ENOTEMPTY && depth >= DEPTH_MAX)
-		move_up(s, dirfd, name);
-}
-
+/* What cannot be removed stays: it is tried again each time. */
 static void sweep(int dirfd)
 {
-	struct sweep s = { .trash = dirfd };
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO(closedir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
 
-	do {
-		int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-		s.moved = 0;
-		if (fd >= 0)
-			remove_entries(&s, fd, 0);
-	} while (s.moved);
+	while (dir && (e = readdir(dir)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			(void)tree_remove(dirfd, e->d_name, NULL);
 }
 
 /* Until nothing more was thrown away for a second, or a heap has come together: file systems are

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,38 +25,92 @@ static DIR *open_dir(int at, const char *name)
 	return d;
 }
 
+#define DEEP_LEN 32
+
+static void deep_name(char out[DEEP_LEN], unsigned n)
+{
+	(void)snprintf(out, DEEP_LEN, "deep-%u", n);
+}
+
 static bool is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-int tree_remove(int at, const char *name, struct err *err)
+/* --- removing --- */
+
+/* Each level holds a descriptor and a buffer; a tree may be deeper than there are either. */
+#define DEPTH_MAX 64
+
+struct removal {
+	int top;        /* where the tree is */
+	unsigned moved; /* the number of the last directory from too deep below */
+	int r;          /* the first failure; the rest is removed all the same */
+	struct err *err;
+};
+
+/* A directory in the depth takes its place at the top, where it is met again. */
+static int move_up(struct removal *rm, int at, const char *name)
 {
-	AUTO(closedir) DIR *d = NULL;
+	char to[DEEP_LEN];
+	int r;
+
+	do {
+		deep_name(to, ++rm->moved);
+		r = renameat(at, name, rm->top, to);
+	} while (r < 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR));
+	return r;
+}
+
+static void remove_one(struct removal *, int at, const char *name, unsigned depth);
+
+static void remove_entries(struct removal *rm, DIR *d, unsigned depth)
+{
 	struct dirent *e;
 
-	if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR)
-		return err_set(err, errno, "remove '%s'", name);
-	d = open_dir(at, name);
-	/* One's own directory without permissions: overlay's work/work is such a one. */
-	if (!d && errno == EACCES && fchmodat(at, name, 0700, 0) == 0)
-		d = open_dir(at, name);
-	if (!d)
-		return err_set(err, errno, "open '%s' to remove it", name);
-	while (errno = 0, (e = readdir(d))) {
-		int r = is_dots(e->d_name) ? 0 : tree_remove(dirfd(d), e->d_name, err);
-
-		if (r < 0)
-			return r;
-	}
-	if (errno)
-		return err_set(err, errno, "read '%s' to remove it", name);
-	if (unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return err_set(err, errno, "remove '%s'", name);
-	return 0;
+	while ((e = readdir(d)))
+		if (!is_dots(e->d_name))
+			remove_one(rm, dirfd(d), e->d_name, depth + 1);
 }
+
+static void remove_one(struct removal *rm, int at, const char *name, unsigned depth)
+{
+	AUTO(closedir) DIR *d = NULL;
+
+	if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+		return;
+	if (errno == EISDIR || errno == EPERM) {
+		d = open_dir(at, name);
+		/* One's own without permissions: overlay's work/work, or what a sandbox has left. */
+		if (!d && errno == EACCES && fchmodat(at, name, 0700, 0) == 0)
+			d = open_dir(at, name);
+		if (d)
+			(void)fchmod(dirfd(d), 0700);
+		if (d && depth < DEPTH_MAX)
+			remove_entries(rm, d, depth);
+		if (unlinkat(at, name, AT_REMOVEDIR) == 0)
+			return;
+		if (errno == ENOTEMPTY && depth >= DEPTH_MAX && move_up(rm, at, name) == 0)
+			return;
+	}
+	if (rm->r == 0)
+		rm->r = err_set(rm->err, errno, "remove '%s'", name);
+}
+
+int tree_remove(int at, const char *name, struct err *err)
+{
+	struct removal rm = { .top = at, .err = err };
+	char deep[DEEP_LEN];
+
+	remove_one(&rm, at, name, 0);
+	for (unsigned n = 1; n <= rm.moved; n++) { /* they may move others up */
+		deep_name(deep, n);
+		remove_one(&rm, at, deep, 0);
+	}
+	return rm.r;
+}
+
+/* --- copying --- */
 
 static int copy_link(int from_at, const char *from, int to_at, const char *to, struct err *err)
 {

@@ -3,8 +3,9 @@
 
 #include "base/err.h"
 
-/* Removes a file or a tree, never following a link. 0 if there is nothing. Recursion is bounded
- * by the descriptors it holds open: -EMFILE for a tree that is deeper than that. */
+/* Removes a file or a tree of any depth, never following a link. 0 if there is nothing; what cannot
+ * be removed is passed over, and the first failure returned.  Directories from deep below become
+ * `deep-N` beside it for a while: one that a crash has left there is removed with the next tree. */
 int tree_remove(int at, const char *name, struct err *);
 
 /* Copies a file, link or tree that everybody may read to `to`, whose parent exists: links as links,

@@ -66,7 +66,7 @@ static pid_t begin_storm(struct cgroups *set, struct cgroup *g)
 static void test_busy(struct cgroups *set, const char *kind)
 {
 	struct err err = { 0 };
-	struct cgroup *g = cgroup_make(set, 1, 1, &ids, &err), *kept = g;
+	struct cgroup *g = cgroup_make(set, 1, 1, &ids, &err), *kept = g, *other;
 	int fd = g ? cgroup_open_join(g, &err) : -1;
 	pid_t pid;
 
@@ -84,7 +84,14 @@ static void test_busy(struct cgroups *set, const char *kind)
 	g->owner = &kept;
 	gone = 0;
 	cgroup_retire(g);
-	ok(!turn_until_gone(1, 300) && kept, "%s: stays while somebody is in it", kind);
+	ok(!turn_until_gone(1, 1400) && kept, "%s: stays while somebody is in it", kind);
+	other = cgroup_make(set, 1, 2, &ids, &err);
+	if (other) {
+		other->gone = on_gone;
+		cgroup_retire(other);
+	}
+	ok(other && turn_until_gone(1, 300) && kept, "%s: another one does not wait for it", kind);
+	gone = 0;
 	cgroup_kill(g);
 	ok(turn_until_gone(1, 10000) && !kept, "%s: goes when all were killed", kind);
 	ok(waitpid(pid, NULL, 0) == pid, "%s: the first of them too", kind);

@@ -1,4 +1,5 @@
 /* The engine without a tree: sandboxes and commands, their ends, and what a restart finds. */
+#include "sandbox/cgroup.h"
 #include "tests/unit/engine.h"
 
 static const struct {
@@ -87,6 +88,45 @@ static void test_ends(struct engine *eng, struct sandbox *sb)
 	(void)eng;
 }
 
+/* All its commands end at once, and of those that were over more are kept than may be. */
+static void test_stop_over_keep(struct engine *eng)
+{
+	struct sandbox *sb = make_box(eng, "few");
+	struct exec *ex;
+
+	ok(turn_until(sb->state == SANDBOX_RUNNING) && sandbox_set_keep(sb, 1, NULL) == 0, "keep");
+	exec_unref(run(sb, "{\"cmd\":\"sleep 1000\"}"));
+	ex = run(sb, "[\"true\"]");
+	ok(turn_until(ex->state == EXEC_DONE && ex->stream[EXEC_STDOUT].ended && !ex->group),
+	   "keep: one is over, beside one that runs");
+	exec_unref(ex);
+	exec_unref(run(sb, "{\"cmd\":\"sleep 1000\"}"));
+	ok(sandbox_stop(sb, NULL) == 0 && turn_until(sandbox_gone(sb)), "keep: all are stopped");
+	ok(turn_until(sb->exec_count == 1), "keep: one stays");
+	sandbox_remove(sb);
+}
+
+/* Whoever has a handle of what was removed can still ask for things. */
+static void test_removed(struct engine *eng)
+{
+	struct sandbox *sb = sandbox_ref(make_box(eng, "gone"));
+	struct exec *ex;
+
+	ok(turn_until(sb->state == SANDBOX_RUNNING), "removed: it ran");
+	ok(exec_mkdir(sb, "named", 0, &ex, NULL) == 0, "removed: a node");
+	exec_ref(ex);
+	exec_remove(ex);
+	is_int(exec_set(ex, "env.A", "b", NULL), -ESRCH, "removed: set");
+	exec_unref(ex);
+	sandbox_remove(sb);
+	is_int(sandbox_start(sb, NULL), -ESRCH, "removed: start, while it ends");
+	ok(turn_until(sandbox_gone(sb)), "removed: gone");
+	is_int(sandbox_start(sb, NULL), -ESRCH, "removed: start");
+	is_int(sandbox_set_keep(sb, 5, NULL), -ESRCH, "removed: keep");
+	is_int(sandbox_stop(sb, NULL), 0, "removed: stop, which it is");
+	sandbox_unref(sb);
+}
+
 static void test_many(struct sandbox *sb)
 {
 	enum { N = 60 };
@@ -117,11 +157,28 @@ static const struct {
 	{ "a fork storm", "{\"cmd\":\"f() { sleep 0.01; f & f & wait; }; echo x; f\"}", false },
 };
 
+/* Most machines have one kind of control groups, some both. */
+static bool has_groups(const char *which)
+{
+	auto_close int state = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct cgroups set;
+	struct err err = { 0 };
+
+	if (cgroups_init(&set, &loop, which, state, &err) < 0) {
+		ok(true, "%s # SKIP %s", which, err.msg);
+		return false;
+	}
+	cgroups_done(&set);
+	return true;
+}
+
 static void test_escapes(const char *which)
 {
 	struct engine *eng;
 	struct sandbox *sb;
 
+	if (!has_groups(which))
+		return;
 	kind = which;
 	eng = open_engine();
 	sb = make_box(eng, which);
@@ -196,6 +253,8 @@ int main(int argc, char **argv)
 	test_commands(sb);
 	test_stdin(sb);
 	test_many(sb);
+	test_stop_over_keep(eng);
+	test_removed(eng);
 	ex = run(sb, "{\"cmd\":\"echo kept > /root/kept\"}");
 	ok(turn_until(ex->state == EXEC_DONE), "layer: written");
 	exec_unref(ex);
