@@ -145,9 +145,11 @@ static bool write_again(struct parked *p)
 
 	if (n == -EAGAIN && p->io.wait)
 		return false;
+	/* Of which a part was taken, that is the answer, and the next write hears of the error.  Where
+	 * all was taken, the outcome is what it waited for. */
 	if (n >= 0)
 		(void)fuse_reply_write(p->req, p->before + (size_t)n);
-	else if (p->before)
+	else if (p->before && p->io.len)
 		(void)fuse_reply_write(p->req, p->before);
 	else
 		refuse_write(p, (int)n, &err);

@@ -94,9 +94,12 @@ bool fuse_park(const struct parked *like, struct err *err)
 	if (p->io.deadline)
 		ev_timer_set(srv->loop, &p->timer, p->io.deadline);
 	wait_on(p);
-	/* Called at once if the INTERRUPT came before the request: that was asked for before,
-	 * since libfuse would go on to use the request that the answer frees. */
-	fuse_req_interrupt_func(p->req, on_interrupt, p);
+	/* The INTERRUPT may have come before the request.  Not left to fuse_req_interrupt_func():
+	 * that goes on to use the request, which the answer frees. */
+	if (fuse_req_interrupted(p->req))
+		on_interrupt(p->req, p);
+	else
+		fuse_req_interrupt_func(p->req, on_interrupt, p);
 	return true;
 }
 

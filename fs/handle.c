@@ -99,6 +99,15 @@ int handle_new(struct tree *tree, uid_t uid, bool reserve, struct handle **ret, 
 	return 0;
 }
 
+int handle_keeps(struct handle *h, size_t bytes, struct err *err)
+{
+	int r = users_change_bytes(&h->tree->users, h->uid, h->bytes, bytes, err);
+
+	if (r == 0)
+		h->bytes = bytes;
+	return r;
+}
+
 static int groups(const struct caller *who, gid_t *out, int cap)
 {
 	const struct handle *h = who->arg;
@@ -139,6 +148,7 @@ void handle_close(struct handle *h)
 	hs->slot[h->slot] = NULL;
 	hs->next_free[h->slot] = hs->free_head;
 	hs->free_head = h->slot;
+	(void)handle_keeps(h, 0, NULL);
 	users_drop_handle(&h->tree->users, h->uid);
 	handle_unref(h);
 }

@@ -36,6 +36,7 @@ struct handle {
 	int groups_n;
 	int flags; /* of open(2) */
 
+	size_t bytes;                 /* what handle_keeps() has counted */
 	struct buf text;              /* what a text file says, as of open */
 	bool rendered;                /* text is filled in */
 	struct request_file *request; /* of the `new` nodes; owned */
@@ -77,6 +78,8 @@ struct caller handle_caller(const struct handle *);
 
 /* A handle without a node yet, counted for `uid`. `reserve`: also at the limit. */
 int handle_new(struct tree *, uid_t uid, bool reserve, struct handle **ret, struct err *);
+/* It keeps so many bytes in memory, from now on: EDQUOT if those are too many for its user. */
+int handle_keeps(struct handle *, size_t bytes, struct err *);
 /* The client has closed it: its number is free; what waits keeps it alive. */
 void handle_close(struct handle *);
 struct handle *handle_ref(struct handle *);

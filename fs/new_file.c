@@ -37,6 +37,11 @@ static bool writer_dying(pid_t pid)
 	return p && strtoul(p, NULL, 10) & PF_SIGNALED;
 }
 
+static int keeps(struct request_file *rf, size_t len, struct err *err)
+{
+	return handle_keeps(rf->arg, len, err);
+}
+
 static void record_refusal(struct request_file *rf, const struct err *err)
 {
 	struct handle *h = rf->arg;
@@ -145,6 +150,7 @@ static void exec_refused(struct request_file *rf, const struct err *err)
 
 static const struct request_file_ops exec_request_file = {
 	.check = exec_new_check,
+	.keeps = keeps,
 	.commit_json = exec_commit_json,
 	.commit_text = exec_commit_text,
 	.commit_broken = exec_commit_broken,
@@ -259,6 +265,7 @@ static int cmd_commit_broken(struct request_file *rf, const char *why, struct bu
 
 static const struct request_file_ops cmd_request_file = {
 	.check = cmd_check,
+	.keeps = keeps,
 	.check_text = cmd_check_text,
 	.commit_json = cmd_commit_json,
 	.commit_text = cmd_commit_text,
@@ -309,6 +316,7 @@ static int make_sandbox(struct request_file *rf, struct buf *name, struct err *e
 
 static const struct request_file_ops spec_request_file = {
 	.check = spec_check,
+	.keeps = keeps,
 	.check_text = spec_check_text,
 	.commit_json = make_sandbox,
 	.commit_text = make_sandbox,

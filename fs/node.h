@@ -72,9 +72,10 @@ struct node_ref {
 /* How long a client's kernel may believe what it was told, of a name and of attributes. */
 enum node_cache {
 	CACHE_NONE,   /* a name that can be used again; a size that moves */
-	CACHE_SHORT,  /* a second: what moves and is asked for at each step of a path */
+	CACHE_SHORT,  /* a second: what moves, or may be gone, and is asked for at each step of a
+		       * path.  The server invalidates attributes after a chmod or chown */
 	CACHE_STATIC, /* for ever.  A name: its directory's inode number is never used again.
-		       * Attributes: the server invalidates them after a chmod or chown */
+		       * Attributes: of what does not come and go, at the root */
 	CACHE_COUNT,
 };
 

@@ -31,6 +31,8 @@ static size_t count_space(const char *bytes, size_t len)
 static void forget(struct request_file *rf)
 {
 	buf_done(&rf->pending);
+	if (rf->ops->keeps)
+		(void)rf->ops->keeps(rf, 0, NULL);
 	rf->form = REQUEST_FORM_NONE;
 	rf->scan = (struct json_scan){ 0 };
 }
@@ -96,6 +98,18 @@ static int refuse_json(struct request_file *rf, int r, struct err *err)
 	return r;
 }
 
+static int keep(struct request_file *rf, const char *bytes, size_t len, struct err *err)
+{
+	int r = rf->ops->keeps ? rf->ops->keeps(rf, rf->pending.len + len, err) : 0;
+
+	if (r < 0)
+		return r;
+	r = buf_add(&rf->pending, bytes, len);
+	if (r == -E2BIG)
+		return err_say(err, E2BIG, "a request may have %d bytes", REQUEST_MAX);
+	return r < 0 ? err_set(err, -r, "keep the request") : 0;
+}
+
 static int write_json(struct request_file *rf, const char *bytes, size_t len, uint64_t unique,
 		      struct err *err)
 {
@@ -114,11 +128,9 @@ static int write_json(struct request_file *rf, const char *bytes, size_t len, ui
 				err);
 	}
 	/* What the scanner finds bad is given to the parser, which can say why. */
-	r = buf_add(&rf->pending, bytes, rf->scan.state == JSON_SCAN_DONE ? used : len);
-	if (r == -E2BIG)
-		return err_say(err, E2BIG, "a request may have %d bytes", REQUEST_MAX);
+	r = keep(rf, bytes, rf->scan.state == JSON_SCAN_DONE ? used : len, err);
 	if (r < 0)
-		return err_set(err, -r, "keep the request");
+		return r;
 	if (rf->scan.state == JSON_SCAN_MORE)
 		return 0;
 	r = commit(rf, unique, err);
@@ -134,12 +146,7 @@ static int write_text(struct request_file *rf, const char *bytes, size_t len, st
 		return err_say(err, EINVAL, "byte %zu of the text is a NUL",
 			       rf->pending.len + (size_t)(nul - bytes));
 	r = rf->ops->check_text ? rf->ops->check_text(rf, bytes, len, err) : 0;
-	if (r < 0)
-		return r;
-	r = buf_add(&rf->pending, bytes, len);
-	if (r == -E2BIG)
-		return err_say(err, E2BIG, "a request may have %d bytes", REQUEST_MAX);
-	return r < 0 ? err_set(err, -r, "keep the request") : 0;
+	return r < 0 ? r : keep(rf, bytes, len, err);
 }
 
 /* The first byte of a request decides what it is. */

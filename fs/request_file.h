@@ -37,6 +37,9 @@ struct request_file;
 struct request_file_ops {
 	/* Could a request of this form be taken now? Asked before the first byte of each. */
 	int (*check)(struct request_file *, struct err *);
+	/* May so many bytes be pending? Asked before they are, and told when none are any more. NULL:
+	 * up to REQUEST_MAX. */
+	int (*keeps)(struct request_file *, size_t len, struct err *);
 	/* May these bytes stand in a text, behind those that are pending? NULL: all may, except
 	 * NUL. */
 	int (*check_text)(const struct request_file *, const char *bytes, size_t len, struct err *);

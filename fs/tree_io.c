@@ -42,6 +42,10 @@ static int fill(struct handle *h, struct err *err)
 		if (r < 0)
 			return err_set(err, -r, "render '%s'", def->shown);
 		h->rendered = true;
+		if (!(def->flags & NODE_RESERVE))
+			r = handle_keeps(h, h->text.len, err);
+		if (r < 0)
+			return r;
 	}
 	if (def->ops && def->ops->open)
 		r = def->ops->open(h, err);

@@ -99,6 +99,29 @@ void users_drop_handle(struct users *u, uid_t uid)
 	put(u, user);
 }
 
+static int check_bytes(const struct users *u, const struct user *user, size_t more, struct err *err)
+{
+	if (user->bytes + more <= USER_BYTES_MAX && u->bytes + more <= ALL_BYTES_MAX)
+		return 0;
+	return err_say(err, EDQUOT,
+		       "open files and waiting writes hold %zu bytes of user %u, %zu in all",
+		       user->bytes, (unsigned)user->uid, u->bytes);
+}
+
+int users_change_bytes(struct users *u, uid_t uid, size_t from, size_t to, struct err *err)
+{
+	struct user *user = users_find(u, uid);
+	int r;
+
+	assert(user && user->handles && user->bytes >= from);
+	r = to > from ? check_bytes(u, user, to - from, err) : 0;
+	if (r < 0)
+		return r;
+	user->bytes += to - from;
+	u->bytes += to - from;
+	return 0;
+}
+
 int users_add_parked(struct users *u, uid_t uid, size_t bytes, struct err *err)
 {
 	struct user *user = get(u, uid, err);
@@ -109,18 +132,16 @@ int users_add_parked(struct users *u, uid_t uid, size_t bytes, struct err *err)
 	if (user->parked >= u->limits.user_parked || u->parked >= u->limits.all_parked)
 		r = err_say(err, EAGAIN, "too many requests wait: %zu of user %u, %zu in all",
 			    user->parked, (unsigned)uid, u->parked);
-	else if (user->parked_bytes + bytes > USER_PARKED_BYTES_MAX ||
-		 u->parked_bytes + bytes > ALL_PARKED_BYTES_MAX)
-		r = err_say(err, ENOMEM, "waiting writes hold %zu bytes of user %u, %zu in all",
-			    user->parked_bytes, (unsigned)uid, u->parked_bytes);
+	else
+		r = check_bytes(u, user, bytes, err);
 	if (r < 0) {
 		put(u, user);
 		return r;
 	}
 	user->parked++;
-	user->parked_bytes += bytes;
+	user->bytes += bytes;
 	u->parked++;
-	u->parked_bytes += bytes;
+	u->bytes += bytes;
 	return 0;
 }
 
@@ -128,10 +149,10 @@ void users_drop_parked(struct users *u, uid_t uid, size_t bytes)
 {
 	struct user *user = users_find(u, uid);
 
-	assert(user && user->parked && user->parked_bytes >= bytes);
+	assert(user && user->parked && user->bytes >= bytes);
 	user->parked--;
-	user->parked_bytes -= bytes;
+	user->bytes -= bytes;
 	u->parked--;
-	u->parked_bytes -= bytes;
+	u->bytes -= bytes;
 	put(u, user);
 }

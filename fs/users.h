@@ -13,10 +13,11 @@
 #include "base/err.h"
 #include "base/hmap.h"
 
-#define USER_PARKED_BYTES_MAX ((size_t)64 << 20)
-#define ALL_PARKED_BYTES_MAX  ((size_t)512 << 20)
+/* Bytes in memory for open files and waiting writes. */
+#define USER_BYTES_MAX  ((size_t)64 << 20)
+#define ALL_BYTES_MAX   ((size_t)512 << 20)
 /* Handles beyond either limit for the nodes that must work there: status, ctl. */
-#define HANDLES_RESERVE       256
+#define HANDLES_RESERVE 256
 
 /* 0: the default. */
 struct users_limits {
@@ -28,12 +29,12 @@ struct users_limits {
 struct user {
 	struct hmap_node by_uid;
 	uid_t uid;
-	size_t handles, parked, parked_bytes;
+	size_t handles, parked, bytes;
 };
 
 struct users {
 	struct hmap by_uid;
-	size_t handles, parked, parked_bytes; /* of all */
+	size_t handles, parked, bytes; /* of all */
 	struct users_limits limits;
 };
 
@@ -46,6 +47,9 @@ void users_done(struct users *); /* frees what is left */
 /* `reserve`: may go beyond the limit. ENFILE, EMFILE or ENOMEM with a sentence. */
 int users_add_handle(struct users *, uid_t, bool reserve, struct err *);
 void users_drop_handle(struct users *, uid_t);
-/* A request that waits, with so many bytes of its own. EAGAIN or ENOMEM with a sentence. */
+/* What one of the user's handles keeps in memory becomes `to` bytes. EDQUOT with a sentence; less is
+ * never refused. */
+int users_change_bytes(struct users *, uid_t, size_t from, size_t to, struct err *);
+/* A request that waits, with so many bytes of its own. EAGAIN, EDQUOT or ENOMEM with a sentence. */
 int users_add_parked(struct users *, uid_t, size_t bytes, struct err *);
 void users_drop_parked(struct users *, uid_t, size_t bytes);

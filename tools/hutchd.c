@@ -1,7 +1,8 @@
 /* hutchd.c - main() of the daemon: options, the order of beginning and ending
  *
  * Until it is ready everything may fail, with one line on stderr and exit 1.  From
- * then on it ends by SIGTERM, SIGINT, or when somebody unmounts the tree.
+ * then on it ends by SIGTERM, SIGINT, SIGHUP (its terminal is gone; not under nohup), or when
+ * somebody unmounts the tree.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -266,12 +267,15 @@ static void on_signal(struct ev_source *src, uint32_t events)
 
 static int watch_signals(struct app *a, struct err *err)
 {
+	struct sigaction hangup;
 	sigset_t set;
 	int r;
 
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
+	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+		(void)sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return err_set(err, errno, "block signals");
 	a->signals = (struct ev_source){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
@@ -287,6 +291,7 @@ static void settle_process(void)
 	struct rlimit files;
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN); /* a spool may grow beyond `ulimit -f`: an error like others */
 	(void)umask(022);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;

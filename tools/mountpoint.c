@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@
 
 #include "base/auto.h"
 
-#define DEAD_MAX 8 /* mounts on top of each other that are detached */
+#define DEAD_MAX  8  /* mounts on top of each other that are detached */
+#define LINKS_MAX 40 /* symbolic links behind each other, as the kernel has it */
 
 extern char **environ;
 DEFINE_AUTO(DIR *, closedir);
@@ -41,6 +43,31 @@ static int resolve(const char *path, char **ret, struct err *err)
 		return err_set(err, ENOMEM, "mount point");
 	}
 	return 0;
+}
+
+/* Where a symbolic link at the place leads.  Not left to realpath(3), which fails at a dead mount, and
+ * not to mount(2): what is mounted must be found there again, by its own path. */
+static int follow(char **path, struct err *err)
+{
+	for (int i = 0; i < LINKS_MAX; i++) {
+		auto_free char *link = NULL, *target = NULL;
+		char text[PATH_MAX];
+		ssize_t n = readlink(*path, text, sizeof(text) - 1);
+		int r;
+
+		if (n < 0)
+			return 0;
+		text[n] = '\0';
+		link = TAKE_PTR(*path);
+		if (asprintf(&target, "%s/%s", *text == '/' ? "" : dirname(link), text) < 0) {
+			target = NULL; /* asprintf leaves anything */
+			return err_set(err, ENOMEM, "mount point");
+		}
+		r = resolve(target, path, err);
+		if (r < 0)
+			return r;
+	}
+	return err_set(err, ELOOP, "mount point '%s'", *path);
 }
 
 static int detach(const char *path)
@@ -148,6 +175,8 @@ int mountpoint_prepare(struct mountpoint *ret, const char *path, struct err *err
 	int r;
 
 	r = resolve(path, &abs, err);
+	if (r == 0)
+		r = follow(&abs, err);
 	if (r < 0)
 		return r;
 	r = look(abs, &st, err);
