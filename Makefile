@@ -6,6 +6,7 @@
 #	PREFIX, DESTDIR	where `make install` puts things
 #	ROOMS="base fs"	only these for lint and format
 #	T=SECONDS	how long fuzz-NAME runs
+#	VM="NAME..."	only these tests in the virtual machine; -v shows their cases
 
 VERSION    := 0.1.0
 PREFIX     ?= /usr/local
@@ -185,6 +186,10 @@ tree: all ## whole-tree tests only: they mount the real daemon
 soak: all ## whole-tree tests with bulk data
 	SOAK=1 $(run_tree)
 
+vm: all $(units) ## tests under Debian 12's kernel and pure cgroup v2, in a virtual machine
+	tools/install-packages build test vm guest
+	tests/vm/run $(VM) $B
+
 fuzz-replay: $(replays) ## every fuzz target on its corpus, without a fuzzer
 	@$(run_replay)
 
@@ -253,7 +258,7 @@ help: ## this list
 		while IFS='	' read -r name text; do printf '  %-12s %s\n' "$$name" "$$text"; done
 	@sed -n 's/^#	\([A-Z][^	]*\)	*\(.*\)/  \1: \2/p' Makefile
 
-.PHONY: all check unit tree soak fuzz-replay $(fuzz_list) bench docs lint lint-format lint-includes \
-	lint-cppcheck lint-tidy format install clean help FORCE
+.PHONY: all check unit tree soak vm fuzz-replay $(fuzz_list) bench docs lint lint-format \
+	lint-includes lint-cppcheck lint-tidy format install clean help FORCE
 
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -138,12 +138,20 @@ need() {
 
 # ---------------------------------------------------------------- the daemon
 
+# is_hutchd PID: it is one, and not the helper of one.
+is_hutchd() {
+	local exe parent
+	exe=$(readlink "/proc/$1/exe" 2>/dev/null) || return 1
+	case $exe in */hutchd | */'hutchd (deleted)') ;; *) return 1 ;; esac
+	parent=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+	[ "$(readlink "/proc/$parent/exe" 2>/dev/null)" != "$exe" ]
+}
+
 # hutchd_pid [MOUNTPOINT]: of the daemon that serves it.
 hutchd_pid() {
-	local d exe
-	for d in $(printf "%s\n" /proc/[0-9]* | sort -t/ -k3n); do
-		exe=$(readlink "$d/exe" 2>/dev/null) || continue
-		case $exe in */hutchd) ;; *) continue ;; esac
+	local d
+	for d in /proc/[0-9]*; do
+		is_hutchd "${d#/proc/}" || continue
 		tr '\0' '\n' <"$d/cmdline" 2>/dev/null | grep -qxF -- "${1-$T}" || continue
 		echo "${d#/proc/}"
 		return 0
@@ -188,7 +196,7 @@ end_of_test() {
 	for f in "${at_end[@]}"; do "$f"; done
 	cd /
 	for d in /proc/[0-9]*; do
-		case $(readlink "$d/exe" 2>/dev/null) in */hutchd) ;; *) continue ;; esac
+		is_hutchd "${d#/proc/}" || continue
 		pid=${d#/proc/}
 		kill -TERM "$pid" 2>/dev/null
 		gone "$pid" 15 || { fail "hutchd ends on SIGTERM"; kill -KILL "$pid"; }

@@ -1,13 +1,14 @@
 #!/bin/bash
 # Every script of examples/: what it prints, its exit status, and that nothing is left of it.
 . "$(dirname "$0")/lib.sh"
-need root fuse userns python3 node gcc make jq bwrap runc sqlite3
+need root fuse userns python3 node gcc make jq bwrap runc
 
 dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../examples" && pwd)
 tested=' '
 example() { # NAME [ARGUMENT...]: its output, and its status if it is not 0
-	local status=0
-	timeout -k 1 60 "$dir/$@" 2>&1 </dev/null || status=$?
+	local status=0 name=$1
+	shift
+	timeout -k 1 60 "$dir/$name" "$@" 2>&1 </dev/null || status=$?
 	[ $status = 0 ] || echo "status $status"
 }
 boxes() { find "$T" -mindepth 1 -maxdepth 1 -type d -printf '%f '; }

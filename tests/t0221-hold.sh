@@ -18,10 +18,10 @@ done
 # What is not one.
 box b
 refused 'reading it' EACCES "cat $T/b/hold"
-for how in 'stat H' 'ls -l H' 'test -w H' 'find D -newer H' 'grep -rs x D' 'tar -C D -cf - . | wc -c' 'cp -a D/. COPY' \
-	'python3 -c "import os; os.open(\"H\", os.O_PATH)"'; do
+for how in 'stat %h' 'ls -l %h' 'test -w %h' 'find %d -newer %h' 'grep -rs x %d' 'tar -C %d -cf - . | wc -c' 'cp -a %d/. %c' \
+	'python3 -c "import os; os.open(\"%h\", os.O_PATH)"'; do
 	mkdir "$W/copy"
-	how=${how//H/$T/b/hold} how=${how//D/$T/b} how=${how//COPY/$W/copy}
+	how=${how//%h/$T/b/hold} how=${how//%d/$T/b} how=${how//%c/$W/copy}
 	timeout 10 bash -c "$how" >/dev/null 2>&1
 	rm -rf "$W/copy"
 	sleep 0.1

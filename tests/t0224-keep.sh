@@ -32,7 +32,7 @@ left=$(node b 'sleep 7301 >/dev/null 2>&1 & echo left')
 timeout 5 cat "$E/$left/code" >/dev/null
 fill 5
 sleep 0.3
-is 'open ones stay, and one with a process' "$(ls -d "$E/11" "$E/$open" "$E/$left" 2>&1 | wc -l)" 3
+is 'open ones stay, and one with a process' "$(ls -d "$E/11" "$E/$open" "$E/$left" 2>/dev/null | wc -l)" 3
 is 'they can be read' "$(head -n 1 <&5) $(timeout 5 cat "$E/$left/stdout")" 'open left'
 exec 5<&- 6<&-
 fill 3

@@ -65,18 +65,28 @@ as 4321 chmod 750 "$T/his"
 chgrp 5000 "$T/his"
 member() { setpriv --reuid=4323 --regid=4323 --groups=5000 -- "$@"; }
 bad=
-for ((i = 0; i < 15; i++)); do
-	member cat "$T/his/state" >/dev/null 2>&1 || bad+=" closed-$i"
-	as 4321 chmod 700 "$T/his"
-	member cat "$T/his/state" >/dev/null 2>&1 && bad+=" open-$i"
-	as 4321 chmod 750 "$T/his"
-	chgrp 5001 "$T/his"
-	member cat "$T/his/exec/1/stdout" >/dev/null 2>&1 && bad+=" group-$i"
-	chgrp 5000 "$T/his"
-	chown 4322 "$T/his"
-	as 4322 cat "$T/his/exec/1/stdout" >/dev/null 2>&1 || bad+=" new-owner-$i"
-	as 4321 cat "$T/his/exec/1/stdout" >/dev/null 2>&1 && bad+=" old-owner-$i"
-	chown 4321 "$T/his"
+look() { find "$T/his" -exec stat {} + >"$W/looked"; } # what the kernel has seen it may remember
+for ((i = 0; i < 2; i++)); do
+	for f in state spec.json exec/1/status exec/1/stdout; do
+		look
+		member cat "$T/his/$f" >/dev/null 2>&1 || bad+=" closed-$i-$f"
+		as 4321 chmod 700 "$T/his"
+		member cat "$T/his/$f" >/dev/null 2>&1 && bad+=" open-$i-$f"
+		as 4321 chmod 750 "$T/his"
+		look
+		chgrp 5001 "$T/his"
+		member cat "$T/his/$f" >/dev/null 2>&1 && bad+=" group-$i-$f"
+		look
+		chgrp 5000 "$T/his"
+		member cat "$T/his/$f" >/dev/null 2>&1 || bad+=" his-group-$i-$f"
+		look
+		chown 4322 "$T/his"
+		as 4322 cat "$T/his/$f" >/dev/null 2>&1 || bad+=" new-owner-$i-$f"
+		as 4321 cat "$T/his/$f" >/dev/null 2>&1 && bad+=" old-owner-$i-$f"
+		look
+		chown 4321 "$T/his"
+		as 4321 cat "$T/his/$f" >/dev/null 2>&1 || bad+=" owner-again-$i-$f"
+	done
 done
 is 'chmod, chgrp and chown are effective at once' "$bad" ''
 is 'a member of the group may use it' "$(member bash -c "echo 'echo member' > $T/his/exec/new && cat $T/his/exec/last/stdout")" member

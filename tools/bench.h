@@ -30,12 +30,13 @@ struct bench {
 	const char *bundle;    /* an OCI bundle whose root holds /true */
 	const char *container; /* a container of it that waits, for `runc exec`; NULL: none */
 	const char *box;       /* a sandbox that holds bench_true as /root/true */
+	const char *box_v1;    /* another, of a hutchd that uses cgroup v1; NULL: there is none */
+	const char *pid;       /* of the hutchd that serves `tree` */
 	bool quick;
 	unsigned serial; /* for names that are used once */
 };
 
 int64_t bench_now(void);
-/* Seconds until, or -1 … only for pauses. */
 void bench_pause_ms(unsigned ms);
 
 /* ---- bench_spawn.c ---- */
@@ -54,9 +55,28 @@ int bench_exec_last(const struct bench *, const char *box, const char *request, 
 int bench_exec_handle(const struct bench *, const char *box, const char *request, struct err *);
 /* A sandbox from mkdir to rmdir; *to_result is the time until the first result was read. */
 int bench_box(struct bench *, int64_t *to_result, struct err *);
-/* Makes bench->box and puts bench_true into it. */
-int bench_prepare(const struct bench *, struct err *);
-int bench_remove(const struct bench *, struct err *);
+/* Makes the sandbox `box` and puts bench_true into it. */
+int bench_prepare(const struct bench *, const char *box, struct err *);
+int bench_remove(const char *box, struct err *);
+/* Opens a file of a sandbox. */
+int bench_open(const char *box, const char *node, int flags, struct err *);
+/* Writes a request to exec/new, and reads the node's name: NAME_MAX_LEN + 2 bytes. */
+int bench_start(int handle, const char *request, char *name, struct err *);
+
+/* ---- bench_cost.c ---- */
+
+/* What the daemon holds for one of each: KiB of resident memory, descriptors. */
+struct bench_cost {
+	double box_kib, box_fds;
+	double live_kib, live_fds;
+	double finished_kib, finished_fds;
+};
+/* To be measured first: memory that the daemon has freed would be used again. */
+int bench_cost(struct bench *, struct bench_cost *ret, struct err *);
+/* Nanoseconds for the end of 100 processes that sleep: of a process group, by kill and wait, and of
+ * a sandbox, by rmdir. */
+int bench_end_group(const struct bench *, struct samples *, struct err *);
+int bench_end_box(struct bench *, struct samples *, struct err *);
 
 /* ---- bench_stream.c ---- */
 

@@ -15,7 +15,7 @@
 
 #define PUT_TRUE "{\"cmd\":[\"sh\",\"-c\",\"cat > /root/true && chmod 755 /root/true\"]}"
 
-static int open_node(const char *box, const char *node, int flags, struct err *err)
+int bench_open(const char *box, const char *node, int flags, struct err *err)
 {
 	char path[PATH_MAX];
 	int fd;
@@ -28,7 +28,7 @@ static int open_node(const char *box, const char *node, int flags, struct err *e
 /* Reads a result to its end and checks that the command exited with 0. */
 static int read_result(const char *box, const char *node, struct err *err)
 {
-	auto_close int fd = open_node(box, node, O_RDONLY, err);
+	auto_close int fd = bench_open(box, node, O_RDONLY, err);
 	char text[8192];
 	size_t len = 0;
 	ssize_t n;
@@ -47,7 +47,7 @@ static int read_result(const char *box, const char *node, struct err *err)
 
 static int write_request(const char *box, const char *request, struct err *err)
 {
-	auto_close int fd = open_node(box, "exec/new", O_WRONLY, err);
+	auto_close int fd = bench_open(box, "exec/new", O_WRONLY, err);
 	int r;
 
 	if (fd < 0)
@@ -65,24 +65,33 @@ int bench_exec_last(const struct bench *bench, const char *box, const char *requ
 	return r < 0 ? r : read_result(box, "exec/last/result.json", err);
 }
 
+int bench_start(int handle, const char *request, char *name, struct err *err)
+{
+	int r = write_all(handle, request, strlen(request));
+	ssize_t n;
+
+	if (r < 0)
+		return err_set(err, -r, "write to exec/new");
+	n = read(handle, name, NAME_MAX_LEN + 1);
+	if (n <= 0)
+		return err_set(err, n < 0 ? errno : EPROTO, "read the name from exec/new");
+	name[n - 1] = '\0';
+	return 0;
+}
+
 int bench_exec_handle(const struct bench *bench, const char *box, const char *request,
 		      struct err *err)
 {
-	auto_close int fd = open_node(box, "exec/new", O_RDWR, err);
+	auto_close int fd = bench_open(box, "exec/new", O_RDWR, err);
 	char name[NAME_MAX_LEN + 2], node[NAME_MAX_LEN + 32];
-	ssize_t n;
 	int r;
 
 	(void)bench;
 	if (fd < 0)
 		return fd;
-	r = write_all(fd, request, strlen(request));
+	r = bench_start(fd, request, name, err);
 	if (r < 0)
-		return err_set(err, -r, "write to %s/exec/new", box);
-	n = read(fd, name, sizeof(name) - 1);
-	if (n <= 0)
-		return err_set(err, n < 0 ? errno : EPROTO, "read the name from %s/exec/new", box);
-	name[n - 1] = '\0';
+		return err_wrap(err, r, "%s", box);
 	(void)snprintf(node, sizeof(node), "exec/%s/result.json", name);
 	return read_result(box, node, err);
 }
@@ -103,10 +112,10 @@ int bench_box(struct bench *bench, int64_t *to_result, struct err *err)
 	return r;
 }
 
-static int send_true(const struct bench *bench, struct err *err)
+static int send_true(const struct bench *bench, const char *box, struct err *err)
 {
 	auto_close int from = open(bench->true_path, O_RDONLY | O_CLOEXEC);
-	auto_close int to = open_node(bench->box, "exec/last/stdin", O_WRONLY, err);
+	auto_close int to = bench_open(box, "exec/last/stdin", O_WRONLY, err);
 	char chunk[65536];
 	ssize_t n;
 
@@ -123,19 +132,19 @@ static int send_true(const struct bench *bench, struct err *err)
 	return n < 0 ? err_set(err, errno, "read %s", bench->true_path) : 0;
 }
 
-int bench_prepare(const struct bench *bench, struct err *err)
+int bench_prepare(const struct bench *bench, const char *box, struct err *err)
 {
 	int r;
 
-	if (mkdir(bench->box, 0700) < 0)
-		return err_set(err, errno, "mkdir %s", bench->box);
-	r = write_request(bench->box, PUT_TRUE, err);
+	if (mkdir(box, 0700) < 0)
+		return err_set(err, errno, "mkdir %s", box);
+	r = write_request(box, PUT_TRUE, err);
 	if (r == 0)
-		r = send_true(bench, err);
-	return r < 0 ? r : read_result(bench->box, "exec/last/result.json", err);
+		r = send_true(bench, box, err);
+	return r < 0 ? r : read_result(box, "exec/last/result.json", err);
 }
 
-int bench_remove(const struct bench *bench, struct err *err)
+int bench_remove(const char *box, struct err *err)
 {
-	return rmdir(bench->box) < 0 ? err_set(err, errno, "rmdir %s", bench->box) : 0;
+	return rmdir(box) < 0 ? err_set(err, errno, "rmdir %s", box) : 0;
 }

@@ -2,6 +2,7 @@
  *
  *	bench_true		ends at once
  *	bench_true wait		stays until it is killed: what a container needs to be entered
+ *	bench_true family N	N children that wait, then a byte of output, then it waits too
  *	bench_true BYTES	writes so many zeroes to its output, 128 KiB at a time
  */
 #include <stdlib.h>
@@ -24,11 +25,26 @@ static int produce(unsigned long long left)
 	return 0;
 }
 
+static int family(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			return 1;
+		if (pid == 0)
+			return pause();
+	}
+	return write(STDOUT_FILENO, "", 1) == 1 ? pause() : 1;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 0;
 	if (strcmp(argv[1], "wait") == 0)
 		return pause();
+	if (strcmp(argv[1], "family") == 0 && argc > 2)
+		return family(strtoul(argv[2], NULL, 10));
 	return produce(strtoull(argv[1], NULL, 10));
 }
