@@ -135,7 +135,7 @@ static int restore(struct engine *eng, uint32_t serial)
 	} else {
 		r = journal_open(sb, &err);
 	}
-	if (r < 0) {
+	if (r < 0 && sb->state != SANDBOX_QUARANTINED) {
 		sb->state = SANDBOX_FAILED;
 		sb->why = err;
 	}

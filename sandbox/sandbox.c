@@ -306,6 +306,7 @@ int sandbox_stop(struct sandbox *sb, struct err *err)
 {
 	(void)err;
 	sb->start_wanted = false;
+	ev_timer_cancel(&sb->idle);
 	if (sb->run)
 		end_process(sb);
 	return 0;

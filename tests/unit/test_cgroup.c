@@ -37,7 +37,10 @@ static bool turn_until_gone(int n, int64_t ms)
 	return gone >= n;
 }
 
-/* A process that forks children which do the same, in the group. Returns its pid. */
+#define STORM_WIDTH 8
+
+/* Processes that live for a millisecond and leave a child that does the same: they are never the ones
+ * that a list has shown, and never more than a few. Returns the pid of the first, which stays. */
 static pid_t begin_storm(struct cgroups *set, struct cgroup *g)
 {
 	char path[512];
@@ -47,10 +50,15 @@ static pid_t begin_storm(struct cgroups *set, struct cgroup *g)
 	pid = fork();
 	if (pid == 0) {
 		(void)kill(getpid(), SIGSTOP);
-		for (;;) {
-			(void)fork();
-			(void)usleep(20000);
-		}
+		for (int i = 0; i < STORM_WIDTH; i++)
+			if (fork() == 0)
+				for (;;) {
+					(void)usleep(1000);
+					if (fork() > 0)
+						_exit(0);
+				}
+		for (;;)
+			(void)pause();
 	}
 	(void)waitpid(pid, NULL, WUNTRACED);
 	(void)snprintf(path, sizeof(path), "%s/%u/%u/cgroup.procs", set->path, g->run, g->command);
