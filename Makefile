@@ -37,7 +37,7 @@ t_unit    := $(wildcard tests/unit/test_*.c)
 t_fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 
 # What a fuzz target may reach besides base: the parsers.
-parsers   := $(wildcard tools/tar_read.c sandbox/request*.c sandbox/spec.c sandbox/env.c agent/proto.c)
+parsers   := $(wildcard tools/tar_read.c fs/ctl_line.c sandbox/request*.c sandbox/spec.c sandbox/env.c agent/proto.c)
 
 hutchd    := $(t_hutchd) $(fs) $(sandbox) $(net_link) $(agent_lib) $(base)
 hutch     := $(t_hutch) $(base)

@@ -18,6 +18,7 @@
 #include "base/auto.h"
 #include "base/text.h"
 #include "base/watch.h"
+#include "fs/ctl_line.h"
 #include "fs/tree.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
@@ -167,30 +168,6 @@ static const struct verb_table exec_table = { exec_verbs, ARRAY_SIZE(exec_verbs)
 
 /* Lines */
 
-/* Cuts the next line that is not blank out of *text. NULL: there is none. */
-static char *next_line(char **text)
-{
-	while (**text) {
-		char *line = *text + strspn(*text, " \t\r\n");
-		size_t len = strcspn(line, "\n");
-		bool last = line[len] == '\0';
-
-		*text = last ? line + len : line + len + 1;
-		line[len] = '\0';
-		if (len)
-			return line;
-	}
-	return NULL;
-}
-
-static void trim_end(char *text)
-{
-	size_t len = strlen(text);
-
-	while (len && strchr(" \t\r", text[len - 1]))
-		text[--len] = '\0';
-}
-
 static const struct verb *find_verb(const struct verb_table *t, const char *name)
 {
 	for (size_t i = 0; i < t->n; i++)
@@ -203,11 +180,9 @@ static const struct verb *find_verb(const struct verb_table *t, const char *name
 static const struct verb *parse(const struct verb_table *t, char *line, char **ret_arg,
 				struct err *err)
 {
-	size_t len = strcspn(line, " \t\r");
-	char *arg = line + len + strspn(line + len, " \t\r");
+	char *arg = ctl_cut_argument(line);
 	const struct verb *v;
 
-	line[len] = '\0';
 	*ret_arg = arg;
 	v = find_verb(t, line);
 	if (!v) {
@@ -215,7 +190,7 @@ static const struct verb *parse(const struct verb_table *t, char *line, char **r
 		return NULL;
 	}
 	if (v->arg != ARG_REST)
-		trim_end(arg);
+		ctl_trim_end(arg);
 	if ((v->arg != ARG_NONE) != (*arg != '\0')) {
 		(void)err_say(err, EINVAL, "%s: %s", line,
 			      v->arg == ARG_NONE ? "takes no argument" : "an argument is missing");
@@ -232,7 +207,7 @@ static int check_lines(const struct verb_table *t, const char *bytes, size_t len
 
 	if (!text)
 		return err_set(err, ENOMEM, "ctl");
-	while ((line = next_line(&rest)))
+	while ((line = ctl_next_line(&rest)))
 		if (!parse(t, line, &arg, &why)) {
 			if (err)
 				*err = why;
@@ -273,7 +248,7 @@ static bool job_step(struct ctl_job *job)
 		watch_add(changed_list(job), &job->changed);
 		return false;
 	}
-	while ((line = next_line(&job->next))) {
+	while ((line = ctl_next_line(&job->next))) {
 		job->running = parse(job->verbs, line, &arg, &job->err);
 		if (!job->running || job->running->run(&job->ref, arg, &job->err) < 0)
 			return true;
