@@ -104,12 +104,25 @@ static void run(struct ev_task *task)
 		ev_defer(srv->loop, task);
 }
 
+/* What is left of earlier ones, which nobody waits for, is done by one that begins now. */
+static void drop_answered(struct fuse_server *srv, const struct sandbox *box)
+{
+	struct inval *in, *next;
+
+	list_for_each_safe (in, next, &srv->inval, link)
+		if (in->sandbox == box && !in->req) {
+			list_del(&in->link);
+			inval_free(in);
+		}
+}
+
 void fuse_inval_queue(struct fuse_server *srv, struct sandbox *box)
 {
 	struct inval *in = malloc(sizeof(*in));
 
 	if (!in)
 		return; /* the kernel then believes the old ones for a while; ours decide at open */
+	drop_answered(srv, box);
 	*in = (struct inval){ .sandbox = sandbox_ref(box), .answer = ev_now() + ANSWER_NS };
 	list_add_tail(&srv->inval, &in->link);
 	ev_defer(srv->loop, &srv->inval_task);

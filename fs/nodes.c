@@ -159,7 +159,9 @@ const struct node_def node_table[] = {
 			  "command.",
 		.errors = "EINVAL, the request is not right, or a text holds a NUL; E2BIG, more than "
 			  "1 MiB, or an argument of 128 KiB; EBUSY, a second command; ESRCH, the "
-			  "sandbox is stopped or failed.  A command that cannot be started is no "
+			  "sandbox is stopped or failed; EDQUOT, there are too many commands, or they "
+			  "are too long together, or this user's open files hold too much.  A command "
+			  "that cannot be started is no "
 			  "error: the node exists, and its result says why.  A handle that refused a "
 			  "write answers later ones alike, and last is gone until the next command is "
 			  "accepted.",
@@ -342,7 +344,8 @@ const struct node_def node_table[] = {
 		.store = keep_store,
 		.doc = "how many finished nodes stay; the oldest go",
 		.reads = "A number, as of open.  Nodes whose request had an id do not count: they stay "
-			 "72 hours.",
+			 "72 hours.  Of the others no more than 64 MiB of commands stay, however many "
+			 "they are.",
 		.writes = "A number from 0 to 100000.  What is over goes at once, but for nodes that "
 			  "are open or whose processes live.",
 		.errors = "EINVAL, it is no such number.",

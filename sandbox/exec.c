@@ -141,7 +141,7 @@ void exec_unref(struct exec *ex)
 	if (!ex)
 		return;
 	sb = ex->sandbox;
-	if (--ex->refs == 1 && !ex->removed && sb->exec_finished > sb->keep)
+	if (--ex->refs == 1 && !ex->removed && quota_keeps_too_much(sb))
 		exec_trim_later(sb); /* it was open */
 	if (ex->refs)
 		return;
@@ -173,7 +173,7 @@ static void exec_count_out(struct exec *ex)
 	sb->exec_count--;
 	sb->engine->exec_count--;
 	if (ex->state == EXEC_DONE) {
-		sb->exec_finished -= !ex->request.id;
+		quota_finished(ex, false);
 	} else if (!ex->unwritten) {
 		sb->exec_live--;
 		sb->engine->exec_live--;
@@ -182,6 +182,8 @@ static void exec_count_out(struct exec *ex)
 		list_del(&ex->by_id);
 		sb->ids_count--;
 	}
+	sb->request_bytes -= ex->request_bytes;
+	sb->engine->request_bytes -= ex->request_bytes;
 }
 
 void exec_drop(struct exec *ex)
@@ -324,6 +326,8 @@ static int start_node(struct exec *ex, struct exec_request *req, struct err *err
 	struct pipes pipes = { .ours = { -1, -1, -1 } };
 	int r = quota_command(sb, err);
 
+	if (r == 0)
+		r = quota_request(sb, exec_request_size(req), err);
 	if (r < 0)
 		return r;
 	ex->request = *req;
@@ -339,6 +343,7 @@ static int start_node(struct exec *ex, struct exec_request *req, struct err *err
 	}
 	exec_request_done(&before);
 	*req = (struct exec_request){ 0 };
+	quota_recount(ex);
 	ex->unwritten = false;
 	sb->exec_live++;
 	sb->engine->exec_live++;
@@ -422,7 +427,12 @@ int exec_mkdir(struct sandbox *sb, const char *name, uid_t by, struct exec **ret
 		return r;
 	r = exec_base_begin(ex);
 	ex->request.by = by;
-	r = r < 0 ? err_set(err, -r, "make '%s'", name) : journal_commit(ex, err);
+	r = r < 0 ? err_set(err, -r, "make '%s'", name)
+		  : quota_request(sb, exec_request_size(&ex->request), err);
+	if (r == 0) {
+		quota_recount(ex);
+		r = journal_commit(ex, err);
+	}
 	if (r < 0) {
 		exec_drop(ex);
 		return r;
@@ -469,8 +479,13 @@ int exec_set(struct exec *ex, const char *key, const char *value, struct err *er
 			       ex->name);
 	r = exec_base_room(ex, strlen(key) + strlen(value), err);
 	if (r == 0)
+		r = quota_request(ex->sandbox, strlen(key) + strlen(value), err);
+	if (r == 0)
 		r = exec_request_set(&ex->request, key, value, err);
-	return r < 0 ? r : journal_commit(ex, err);
+	if (r < 0)
+		return r;
+	quota_recount(ex);
+	return journal_commit(ex, err);
 }
 
 void exec_hold(struct exec *ex)
@@ -490,11 +505,12 @@ void exec_restore_written(struct exec *ex)
 
 	ex->unwritten = false;
 	ex->state = EXEC_DONE;
+	quota_recount(ex);
 	if (ex->request.id) {
 		list_add_tail(&sb->ids_list, &ex->by_id);
 		sb->ids_count++;
 	} else {
-		sb->exec_finished++;
+		quota_finished(ex, true);
 	}
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		stream_restore(&ex->stream[i]);
@@ -520,7 +536,9 @@ int exec_restore(struct sandbox *sb, struct exec_record *rec, struct err *err)
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		ex->stream[i].changed_at = ex->created_at;
 	exec_link(ex);
-	if (!ex->unwritten)
+	if (ex->unwritten)
+		quota_recount(ex);
+	else
 		exec_restore_written(ex);
 	return 0;
 }

@@ -110,6 +110,7 @@ struct exec {
 	struct list by_id;         /* sandbox.ids_list, of a request with an id */
 	unsigned holds;            /* open `hold` handles */
 	struct exec_request *base; /* see exec_base(); owned; NULL: exec_defaults() */
+	size_t request_bytes;      /* of both, as counted by quota_recount() */
 };
 
 /* Could this sandbox take a command now? ESRCH; EPERM, it is quarantined. */

@@ -32,7 +32,7 @@ void exec_trim(struct sandbox *sb)
 	struct exec *ex, *next;
 
 	list_for_each_safe (ex, next, &sb->execs, link) {
-		if (sb->exec_finished <= sb->keep)
+		if (!quota_keeps_too_much(sb))
 			return;
 		if (exec_over(ex) && !ex->request.id && ex->refs == 1) {
 			journal_remove(ex);
@@ -69,7 +69,7 @@ void exec_finish(struct exec *ex, struct exec_result *res)
 	ex->state = EXEC_DONE;
 	sb->exec_live--;
 	sb->engine->exec_live--;
-	sb->exec_finished += !ex->request.id;
+	quota_finished(ex, true);
 	if (ex->group) {
 		/* A kill that came while it was starting has not met what it started. */
 		if (ex->killed || ex->timed_out)

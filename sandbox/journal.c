@@ -220,8 +220,10 @@ static void load_written(struct exec *ex, struct exec_record *rec)
 		exec_request_done(&ex->request);
 	ex->request = rec->request;
 	rec->request = (struct exec_request){ 0 };
-	if (rec->unwritten)
+	if (rec->unwritten) {
+		quota_recount(ex);
 		return;
+	}
 	exec_base_settle(ex);
 	ex->result = rec->result;
 	exec_restore_written(ex);

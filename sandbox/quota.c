@@ -8,6 +8,12 @@
 
 #include "sandbox/sandbox-internal.h"
 
+/* Bytes of memory that requests take: all of one owner's; all; and those of one sandbox that are
+ * kept for nobody but whoever may look at them. */
+#define USER_REQUESTS_MAX     ((size_t)256 << 20)
+#define ALL_REQUESTS_MAX      ((size_t)2 << 30)
+#define FINISHED_REQUESTS_MAX ((size_t)64 << 20)
+
 #define COMMAND_FDS 7   /* descriptors of a live command at the most, see exec.h */
 #define OTHER_FDS   512 /* what is left for everything else */
 
@@ -36,7 +42,7 @@ void quota_init(struct engine *eng, const struct engine_limits *l)
 }
 
 struct sums {
-	size_t sandboxes, commands, nodes;
+	size_t sandboxes, commands, nodes, request_bytes;
 };
 
 static struct sums sum_of(const struct engine *eng, uid_t uid)
@@ -50,6 +56,7 @@ static struct sums sum_of(const struct engine *eng, uid_t uid)
 		sum.sandboxes++;
 		sum.commands += sb->exec_live;
 		sum.nodes += sb->exec_count;
+		sum.request_bytes += sb->request_bytes;
 	}
 	return sum;
 }
@@ -100,10 +107,54 @@ int quota_node(const struct sandbox *sb, struct err *err)
 	return 0;
 }
 
+int quota_request(const struct sandbox *sb, size_t bytes, struct err *err)
+{
+	const struct engine *eng = sb->engine;
+
+	if (eng->request_bytes + bytes > USER_REQUESTS_MAX &&
+	    sum_of(eng, sb->uid).request_bytes + bytes > USER_REQUESTS_MAX)
+		return err_say(err, EDQUOT,
+			       "the commands of user %u are %zu MiB long, the most allowed: "
+			       "rmdir some that are over",
+			       sb->uid, USER_REQUESTS_MAX >> 20);
+	if (eng->request_bytes + bytes > ALL_REQUESTS_MAX)
+		return err_say(err, EDQUOT, "all commands are %zu MiB long, the most allowed",
+			       ALL_REQUESTS_MAX >> 20);
+	return 0;
+}
+
+void quota_recount(struct exec *ex)
+{
+	size_t bytes = exec_request_size(&ex->request);
+
+	if (ex->base)
+		bytes += exec_request_size(ex->base);
+	ex->sandbox->request_bytes += bytes - ex->request_bytes;
+	ex->sandbox->engine->request_bytes += bytes - ex->request_bytes;
+	ex->request_bytes = bytes;
+}
+
+void quota_finished(struct exec *ex, bool counts)
+{
+	struct sandbox *sb = ex->sandbox;
+
+	if (ex->request.id)
+		return;
+	sb->exec_finished += counts ? 1 : (size_t)-1;
+	sb->finished_bytes += counts ? ex->request_bytes : -ex->request_bytes;
+}
+
+bool quota_keeps_too_much(const struct sandbox *sb)
+{
+	return sb->exec_finished > sb->keep || sb->finished_bytes > FINISHED_REQUESTS_MAX;
+}
+
 int exec_check_room(const struct sandbox *sb, bool node, struct err *err)
 {
 	int r = node ? quota_node(sb, err) : 0;
 
+	if (r == 0) /* how long it will be is not known yet */
+		r = quota_request(sb, REQUEST_MAX, err);
 	return r < 0 ? r : quota_command(sb, err);
 }
 

@@ -251,6 +251,24 @@ void exec_request_done(struct exec_request *req)
 	*req = (struct exec_request){ 0 };
 }
 
+/* A string on the heap and the pointer to it. */
+static size_t size_of(const char *text)
+{
+	return text ? strlen(text) + 2 * sizeof(void *) : 0;
+}
+
+size_t exec_request_size(const struct exec_request *req)
+{
+	size_t size = req->script_len + size_of(req->cwd) + size_of(req->user) + size_of(req->id) +
+		      size_of(req->broken);
+
+	for (size_t i = 0; i < req->argc; i++)
+		size += size_of(req->argv[i]);
+	for (size_t i = 0; i < req->env.n; i++)
+		size += size_of(req->env.v[i]);
+	return size;
+}
+
 static int print_cmd(const struct exec_request *req, struct buf *out)
 {
 	int r = buf_printf(out, "{\"cmd\":");

@@ -49,6 +49,7 @@ struct engine {
 	struct hmap by_name, by_serial;
 	size_t count;
 	size_t exec_count, exec_live; /* of all */
+	size_t request_bytes;
 	struct engine_limits limits;
 	bool closing;     /* nothing is started any more */
 	struct list runs; /* struct sandbox_run.link: every process 1 that was not reaped */
@@ -111,6 +112,14 @@ void quota_init(struct engine *, const struct engine_limits *);
 /* One more? EDQUOT with a sentence. */
 int quota_command(const struct sandbox *, struct err *);
 int quota_node(const struct sandbox *, struct err *);
+/* A request of so many bytes? Every node keeps its own, for `cmd` and for being asked again. */
+int quota_request(const struct sandbox *, size_t bytes, struct err *);
+/* The request of this one, or what is set of it, has changed. */
+void quota_recount(struct exec *);
+/* It counts for `keep` from now on, or not any more. */
+void quota_finished(struct exec *, bool);
+/* Are more kept than may be, by number or by size? */
+bool quota_keeps_too_much(const struct sandbox *);
 
 /* --- commands --- */
 

@@ -98,10 +98,11 @@ struct sandbox {
 
 	struct list execs; /* struct exec.link, in the order of serials */
 	struct hmap execs_by_name, execs_by_serial;
-	size_t exec_count;    /* nodes in all */
-	size_t exec_live;     /* those with a command that is not DONE */
-	size_t exec_finished; /* DONE ones that `keep` counts: without an id */
-	struct list ids_list; /* struct exec.by_id, oldest first */
+	size_t exec_count;                    /* nodes in all */
+	size_t exec_live;                     /* those with a command that is not DONE */
+	size_t exec_finished;                 /* DONE ones that `keep` counts: without an id */
+	size_t request_bytes, finished_bytes; /* what requests take in memory: of all, of those */
+	struct list ids_list;                 /* struct exec.by_id, oldest first */
 	size_t ids_count;
 	struct timespec execs_changed_at; /* mtime of exec/ */
 

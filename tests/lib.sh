@@ -213,9 +213,9 @@ trap 'exit 1' INT TERM HUP
 
 # ---------------------------------------------------------------- sandboxes and commands
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
+# wait_for SECONDS COMMAND...: until the command succeeds.  A slow machine has HUTCH_PATIENCE times as long.
 wait_for() {
-	local end=$((SECONDS + $1 + 1))
+	local end=$((SECONDS + $1 * ${HUTCH_PATIENCE:-1} + 1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1

@@ -291,7 +291,8 @@ static void settle_process(void)
 	struct rlimit files;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGXFSZ, SIG_IGN); /* a spool may grow beyond `ulimit -f`: an error like others */
+	/* A spool may grow beyond `ulimit -f`, which is an error like others. */
+	(void)signal(SIGXFSZ, SIG_IGN);
 	(void)umask(022);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;

@@ -106,38 +106,43 @@ static void test_stop_over_keep(struct engine *eng)
 	sandbox_remove(sb);
 }
 
+/* A script of so many blanks. */
+static int run_long(struct sandbox *sb, size_t len, const char *id, struct exec **ret,
+		    struct err *err)
+{
+	struct exec_request req = { 0 };
+	auto_free char *text = malloc(len);
+	int r;
+
+	memset(text, ' ', len);
+	r = exec_request_script(&req, NULL, text, len, err);
+	req.id = id ? strdup(id) : NULL;
+	if (r == 0)
+		r = exec_create(sb, &req, ret, err);
+	exec_request_done(&req);
+	return r;
+}
+
 /* Long commands are kept as long as there is room for them. */
 static void test_long_requests(struct engine *eng)
 {
 	enum { LONG = 1000000, KEPT = (64 << 20) / LONG, N = KEPT + 20 };
 	struct sandbox *sb = make_box(eng, "long");
-	auto_free char *text = malloc(LONG + 1);
 	struct err err = { 0 };
-	struct exec *ex;
 	int r = 0, n, good = 0;
+	struct exec *ex;
+	char id[16];
 
-	memset(text, ' ', LONG);
-	text[LONG] = '\0';
-	memcpy(text, "{\"cmd\":\"", 8); /* a script of blanks */
-	memcpy(text + LONG - 2, "\"}", 2);
-	for (int i = 0; i < N; i++) {
-		ex = run(sb, text);
-		good += ex && turn_until(ex->state == EXEC_DONE);
-		exec_unref(ex);
-	}
+	for (int i = 0; i < N; i++)
+		good += run_long(sb, LONG, NULL, &ex, NULL) == 0 &&
+			turn_until(ex->state == EXEC_DONE);
 	is_int(good, N, "long: they run");
 	ok(turn_until(sb->exec_count <= KEPT), "long: of those that are over some stay");
-	ok(exec_find(sb, "87") && !exec_find(sb, "1"), "long: the newest");
+	(void)snprintf(id, sizeof(id), "%d", N);
+	ok(exec_find(sb, id) && !exec_find(sb, "1"), "long: the newest");
 	for (n = 0; n < 400 && r == 0; n++) {
-		struct exec_request req = { 0 };
-		char id[16];
-
 		(void)snprintf(id, sizeof(id), "id-%d", n);
-		r = exec_request_parse(&req, NULL, text, LONG, &err);
-		req.id = strdup(id);
-		if (r == 0)
-			r = exec_create(sb, &req, &ex, &err);
-		exec_request_done(&req);
+		r = run_long(sb, LONG, id, &ex, &err);
 	}
 	is_int(r, -EDQUOT, "long: those with an id stay, so there is an end");
 	ok(n > 150 && n < 270, "long: after %d: %s", n, err.msg);

@@ -8,8 +8,6 @@ start_hutchd
 like 'fusermount3 mounts it' "$(grep " $T " /proc/mounts)" "fuse.hutch .*user_id=$(id -u)"
 box b
 like 'user 0 inside is the user outside' "$(out b 'id -u; cat /proc/self/uid_map' | tr -s ' \n' ' ')" "^0 0 $(id -u) 1 $"
-run b 'read x; echo "got $x"; echo err >&2; exit 7' & # its own input ends at once
-wait
 run b '{"cmd": "echo out; exit 7", "stdin": "null"}'
 is 'code' "$C" 7
 is 'output' "$(cat "$X/stdout")" out
