@@ -29,6 +29,7 @@
 /* Events taken from one socket in one turn; a flooding agent delays nobody else. */
 #define EVENTS_PER_TURN 64
 #define OUTBOX_MAX      1024
+#define ENDS_PER_TURN   64 /* commands that end with their process 1 */
 
 struct run_signal_msg {
 	struct list link; /* sandbox_run.outbox */
@@ -265,11 +266,40 @@ static void release_pidfd(struct ev_source *src)
 	run_unref(container_of(src, struct sandbox_run, pidfd));
 }
 
-/* Process 1 was reaped. */
-static void run_over(struct sandbox_run *run, int status)
+/* Nothing of it is left, and everybody was told. */
+static void run_over(struct sandbox_run *run)
 {
 	struct sandbox *sb = run->sandbox;
 	struct run_signal_msg *sig, *next;
+
+	list_for_each_safe (sig, next, &run->outbox, link)
+		free(sig);
+	list_del(&run->link);
+	if (run->mounts)
+		mounts_cancel(TAKE_PTR(run->mounts));
+	sb->run = NULL;
+	sandbox_on_end(sb, run);
+	cgroup_run_retire(&sb->engine->groups, run->number);
+	run_unref(run); /* taken by run_reaped() */
+}
+
+/* Thousands of commands have an end of their own, each with a write to the disk: some a turn, so
+ * that nobody else waits for all of them. */
+static void on_finish(struct ev_task *task)
+{
+	struct sandbox_run *run = container_of(task, struct sandbox_run, finish);
+	struct engine *eng = run->sandbox->engine;
+
+	if (sandbox_end_commands(run->sandbox, run, eng->closing ? SIZE_MAX : ENDS_PER_TURN))
+		run_over(run);
+	else
+		ev_defer(eng->loop, task);
+}
+
+/* Process 1 was reaped: the kernel has killed all the others. */
+static void run_reaped(struct sandbox_run *run, int status)
+{
+	struct ev_loop *loop = run->sandbox->engine->loop;
 
 	/* No more can come, also not from somebody whom it has given its socket to. */
 	(void)shutdown(run->control.fd, SHUT_RD);
@@ -284,18 +314,11 @@ static void run_over(struct sandbox_run *run, int status)
 			err_say(&run->fault, ESRCH, "its process 1 ended with status %d",
 				WEXITSTATUS(status));
 	}
-	sandbox_ref(sb);
-	list_for_each_safe (sig, next, &run->outbox, link)
-		free(sig);
-	list_del(&run->link);
-	if (run->mounts)
-		mounts_cancel(TAKE_PTR(run->mounts));
-	sb->run = NULL;
-	ev_del(sb->engine->loop, &run->pidfd);
-	ev_del(sb->engine->loop, &run->control);
-	sandbox_on_end(sb, run);
-	cgroup_run_retire(&sb->engine->groups, run->number);
-	sandbox_unref(sb);
+	run->ending = true; /* nothing new begins */
+	run->refs++;
+	ev_del(loop, &run->pidfd);
+	ev_del(loop, &run->control);
+	on_finish(&run->finish);
 }
 
 static bool reap(struct sandbox_run *run)
@@ -306,8 +329,8 @@ static bool reap(struct sandbox_run *run)
 		return false;
 	if (!info.si_pid && errno != ECHILD)
 		return false;
-	run_over(run, info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
-						 : W_EXITCODE(0, info.si_status & 0x7f));
+	run_reaped(run, info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
+						   : W_EXITCODE(0, info.si_status & 0x7f));
 	return true;
 }
 
@@ -344,6 +367,11 @@ void run_wait_all(struct engine *eng, int64_t deadline)
 		struct pollfd p = { .fd = run->pidfd.fd, .events = POLLIN };
 		int64_t left = (deadline - ev_now()) / 1000000;
 
+		if (!run->pidfd.live) { /* reaped, and its commands are being ended */
+			ev_task_cancel(&run->finish);
+			on_finish(&run->finish);
+			continue;
+		}
 		if (poll(&p, 1, left > 0 ? (int)left : 0) != 1 || !reap(run)) {
 			list_del(&run->link); /* the kernel is still at it */
 			continue;
@@ -477,6 +505,7 @@ int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 		blank->run = 0; /* ours from here on */
 	run->pid = proc.pid;
 	run->refs = 2; /* its sources */
+	ev_task_init(&run->finish, on_finish);
 	run->pidfd =
 		(struct ev_source){ .fd = proc.pidfd, .ready = on_pidfd, .release = release_pidfd };
 	run->control = (struct ev_source){ .fd = proc.control,

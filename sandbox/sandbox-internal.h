@@ -74,7 +74,8 @@ struct sandbox_run {
 	uint64_t owed;      /* events of commands that it may still send */
 	struct list outbox; /* struct run_signal_msg: the socket was full */
 	unsigned outbox_n;
-	struct list unsent; /* struct exec.unsent: PENDING commands */
+	struct list unsent;    /* struct exec.unsent: PENDING commands */
+	struct ev_task finish; /* ends its commands when it was reaped */
 };
 
 /* What to launch; all borrowed. */
@@ -103,7 +104,9 @@ void run_wait_all(struct engine *, int64_t deadline);
 
 /* Told by run.c: */
 void sandbox_on_ready(struct sandbox *);
-/* sandbox.run is NULL already; `run` is about to be freed. */
+/* Ends at most so many of its commands; true when none is left. */
+bool sandbox_end_commands(struct sandbox *, const struct sandbox_run *, size_t most);
+/* Behind that: sandbox.run is NULL already; `run` is about to be freed. */
 void sandbox_on_end(struct sandbox *, const struct sandbox_run *run);
 
 /* --- how many: quota.c --- */

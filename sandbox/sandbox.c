@@ -271,14 +271,23 @@ void sandbox_on_ready(struct sandbox *sb)
 	run_flush(sb->run);
 }
 
-/* Every reference to `run` by a command is gone when this returns. */
-void sandbox_on_end(struct sandbox *sb, const struct sandbox_run *run)
+bool sandbox_end_commands(struct sandbox *sb, const struct sandbox_run *run, size_t most)
 {
 	struct exec *ex, *next;
 
-	list_for_each_safe (ex, next, &sb->execs, link)
-		if (ex->state != EXEC_DONE && !ex->unwritten)
-			exec_on_run_end(ex, &run->fault);
+	list_for_each_safe (ex, next, &sb->execs, link) {
+		if (ex->state == EXEC_DONE || ex->unwritten)
+			continue;
+		if (most-- == 0)
+			return false;
+		exec_on_run_end(ex, &run->fault);
+	}
+	return true;
+}
+
+/* Every reference to `run` by a command is gone when this returns. */
+void sandbox_on_end(struct sandbox *sb, const struct sandbox_run *run)
+{
 	if (sb->removed) {
 		while (!list_empty(&sb->execs))
 			exec_drop(list_first(&sb->execs, struct exec, link));

@@ -37,9 +37,9 @@ static bool turn_until_gone(int n, int64_t ms)
 	return gone >= n;
 }
 
-#define STORM_WIDTH 8
+#define STORM_WIDTH 2
 
-/* Processes that live for a millisecond and leave a child that does the same: they are never the ones
+/* Processes that live for a few milliseconds and leave a child that does the same: they are never the ones
  * that a list has shown, and never more than a few. Returns the pid of the first, which stays. */
 static pid_t begin_storm(struct cgroups *set, struct cgroup *g)
 {
@@ -53,7 +53,7 @@ static pid_t begin_storm(struct cgroups *set, struct cgroup *g)
 		for (int i = 0; i < STORM_WIDTH; i++)
 			if (fork() == 0)
 				for (;;) {
-					(void)usleep(1000);
+					(void)usleep(5000);
 					if (fork() > 0)
 						_exit(0);
 				}
