@@ -128,7 +128,7 @@ for kind in v2 v1; do
 	for how in kill timeout; do
 		mark=storm-$kind-$how
 		request="/root/storm $mark"
-		[ $how = kill ] || request="{\"cmd\":[\"/root/storm\",\"$mark\"],\"timeout_s\":2}"
+		[ $how = kill ] || request="{\"cmd\":[\"/root/storm\",\"$mark\"],\"timeout_s\":$((2 * ${HUTCH_PATIENCE:-1}))}"
 		n=$(node b "$request")
 		ok "$kind: a fork storm ($how)" wait_for 10 eval 'many "$mark" 1 && storms'
 		[ $how != kill ] || echo kill >"$T/b/exec/$n/ctl"

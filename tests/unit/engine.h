@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,7 +113,13 @@ static inline void read_all(struct stream *st, char *out, size_t cap)
 /* The agent, a state directory and the loop. 0, or what main() returns when the test cannot run. */
 static inline int engine_test_begin(const char *self)
 {
+	struct rlimit files;
+
 	(void)signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* as hutchd does: 1024 are few commands */
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
 	agent_fd = load_agent(self);
 	return agent_fd < 0 || !mkdtemp(dir) || ev_init(&loop, NULL) < 0;
 }
