@@ -60,7 +60,7 @@ note "it took $(($(date +%s) - before)) s"
 n=$(node b 'yes flood')
 box other
 is 'a flood in one sandbox does not stop another' "$(out other 'echo calm')" calm
-is 'status answers as well' "$(status_of b "$n" | cut -c 1-7)" running
+ok 'status answers as well' wait_for 10 eval '[ "$(status_of b "$n" | cut -c 1-7)" = running ]'
 echo kill >"$T/b/ctl"
 ok 'the flood ends' wait_for 10 status_is b "$n" killed
 stop_hutchd
