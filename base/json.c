@@ -277,6 +277,35 @@ int json_get_bool(const cJSON *value, bool *ret, struct err *err)
 	return 0;
 }
 
+/* "64M", "1000": -1 if it is none, or does not fit into 63 bits. */
+static double size_from_text(const char *text)
+{
+	static const char units[] = "KMGT";
+	size_t digits = strspn(text, "0123456789");
+	const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
+	double n;
+
+	if (!digits || digits > 18 || (text[digits] && (!unit || text[digits + 1])))
+		return -1;
+	n = (double)strtoull(text, NULL, 10);
+	for (const char *u = units; unit && u <= unit; u++)
+		n *= 1024;
+	return n;
+}
+
+int json_get_size(const cJSON *value, uint64_t *ret, struct err *err)
+{
+	double n = cJSON_IsString(value)   ? size_from_text(value->valuestring)
+		   : cJSON_IsNumber(value) ? value->valuedouble
+					   : -1;
+
+	if (!(n >= 0 && n < 0x1p63) || n != floor(n))
+		return err_say(err, EINVAL,
+			       "must be a number of bytes, or a string such as \"64M\"");
+	*ret = (uint64_t)n;
+	return 0;
+}
+
 bool utf8_valid(const char *bytes, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n) {

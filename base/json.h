@@ -62,6 +62,9 @@ int json_take_keys(const cJSON *obj, const char *what, const struct json_key *ke
 int json_get_string(const cJSON *, const char **ret, struct err *); /* borrowed from the value */
 int json_get_number(const cJSON *, double *ret, struct err *);      /* finite */
 int json_get_bool(const cJSON *, bool *ret, struct err *);
+/* Bytes: a whole number that is not negative, or a string with K, M, G or T behind it, which count
+ * by 1024. */
+int json_get_size(const cJSON *, uint64_t *ret, struct err *);
 
 /* Is this UTF-8, without surrogates and over-long forms? */
 bool utf8_valid(const char *bytes, size_t len);

@@ -18,10 +18,10 @@
 #include "base/err.h"
 #include "fs/access.h"
 #include "fs/node.h"
+#include "sandbox/stream.h"
 
 struct event_log;
 struct request_file;
-struct stream;
 struct tree;
 
 struct handle {
@@ -40,7 +40,7 @@ struct handle {
 	struct buf text;              /* what a text file says, as of open */
 	bool rendered;                /* text is filled in */
 	struct request_file *request; /* of the `new` nodes; owned */
-	struct stream *stream;        /* of stdout and stderr, while it is open */
+	struct stream_reader reader;  /* of stdout and stderr */
 	uint64_t next_off;            /* where the last read of it ended */
 	bool writes_stdin;            /* counted by stdin_open() */
 	bool holds;                   /* counted by sandbox_hold() or exec_hold() */

@@ -176,6 +176,7 @@ void output_attr(UNUSED struct tree *tree, const struct node_ref *ref,
 		&ref->exec->stream[ref->id == NODE_EXEC_STDOUT ? EXEC_STDOUT : EXEC_STDERR];
 
 	st->st_size = (off_t)s->size;
+	st->st_blocks = (blkcnt_t)((s->size - s->given + 511) / 512);
 	/* Zero until the first byte: then the command's own time is as good as any. */
 	if (s->changed_at.tv_sec)
 		st->st_mtim = st->st_ctim = s->changed_at;

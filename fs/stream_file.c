@@ -1,6 +1,7 @@
 /* stream_file.c - stdin, stdout, stderr, and the files that wait for a result */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 
@@ -13,26 +14,28 @@ static int output_open(struct handle *h, struct err *err)
 {
 	struct stream *s =
 		&h->ref.exec->stream[h->ref.id == NODE_EXEC_STDOUT ? EXEC_STDOUT : EXEC_STDERR];
-	int r = stream_open(s, err);
 
-	if (r < 0)
-		return r;
-	h->stream = s;
-	return 0;
+	return stream_open(&h->reader, s, err);
 }
 
 static ssize_t output_read(struct node_io *io, struct err *err)
 {
-	struct stream *s = io->handle->stream;
+	struct stream_reader *rd = &io->handle->reader;
+	const struct stream *s = rd->stream;
 	ssize_t n;
 
-	(void)err;
 	if (!s)
 		return -EBADF;
-	n = stream_read(s, io->bytes, io->len, io->off);
+	n = stream_read(rd, io->bytes, io->len, io->off);
+	if (n == -EIO && io->off < s->given)
+		return err_say(err, EIO,
+			       "the first %" PRIu64
+			       " bytes were given back to the disk, since more "
+			       "than output_limit came: set keep or a higher limit",
+			       s->given);
 	/* Nothing is coming of a node without a command, so nobody waits for it. */
 	if (n == -EAGAIN && !s->exec->unwritten)
-		io->wait = &s->changed;
+		io->wait = &rd->stream->changed;
 	else if (n >= 0)
 		io->handle->next_off = io->off + (uint64_t)n;
 	return n;
@@ -40,18 +43,18 @@ static ssize_t output_read(struct node_io *io, struct err *err)
 
 static void output_release(struct handle *h)
 {
-	if (h->stream)
-		stream_close(h->stream);
-	h->stream = NULL;
+	stream_close(&h->reader);
 }
 
 /* A poll does not say where the next read will be: it is taken to go on where the last one ended. */
 static uint32_t output_ready(struct handle *h, struct list **ret_wait)
 {
-	if (!h->stream)
+	struct stream *s = h->reader.stream;
+
+	if (!s)
 		return POLLERR;
-	*ret_wait = &h->stream->changed;
-	return stream_ready(h->stream, h->next_off);
+	*ret_wait = &s->changed;
+	return stream_ready(s, h->next_off);
 }
 
 const struct node_ops output_ops = {

@@ -168,9 +168,11 @@ void tree_attr(struct tree *tree, const struct node_ref *ref, const struct calle
 	if (ref->exec)
 		when = &ref->exec->created_at;
 	ret->st_mtim = ret->st_ctim = ret->st_atim = *when;
+	ret->st_blocks = -1;
 	if (def->attr)
 		def->attr(tree, ref, who, ret);
-	ret->st_blocks = (ret->st_size + 511) / 512;
+	if (ret->st_blocks < 0)
+		ret->st_blocks = (ret->st_size + 511) / 512;
 }
 
 bool tree_may_enter(struct tree *tree, const struct node_ref *ref, const struct caller *who)

@@ -39,6 +39,7 @@ void engine_remove(struct engine *eng, struct sandbox *sb)
 	ev_timer_cancel(&sb->ttl);
 	ev_timer_cancel(&sb->idle);
 	ev_task_cancel(&sb->trim);
+	ev_task_cancel(&sb->room);
 	list_del(&sb->link);
 	hmap_del(&eng->by_name, &sb->by_name);
 	hmap_del(&eng->by_serial, &sb->by_serial);
@@ -171,8 +172,12 @@ static int restore_all(struct engine *eng, struct err *err)
 
 static int engine_init(struct engine *eng, const struct engine_config *config, struct err *err)
 {
-	int r = store_open(&eng->store, config->state_dir, err);
+	int r;
 
+	eng->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (eng->null_fd < 0)
+		return err_set(err, errno, "open '/dev/null'");
+	r = store_open(&eng->store, config->state_dir, err);
 	if (r == 0)
 		r = trash_init(&eng->trash, eng->store.fd, err);
 	if (r == 0)
@@ -201,7 +206,7 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 	eng->agent_fd = config->agent_fd;
 	eng->id_tag = config->id_tag;
 	quota_init(eng, &config->limits);
-	eng->store.fd = eng->store.lock = eng->trash.dirfd = eng->trash.wake = -1;
+	eng->null_fd = eng->store.fd = eng->store.lock = eng->trash.dirfd = eng->trash.wake = -1;
 	cgroups_prepare(&eng->groups);
 	blanks_init(&eng->blanks, eng);
 	event_log_init(&eng->events);
@@ -251,5 +256,6 @@ void engine_free(struct engine *eng)
 	idpool_done(&eng->ids);
 	trash_done(&eng->trash);
 	store_close(&eng->store);
+	close_auto(&eng->null_fd);
 	free(eng);
 }

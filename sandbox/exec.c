@@ -118,6 +118,7 @@ static struct exec *exec_new(struct sandbox *sb)
 	list_init(&ex->link);
 	list_init(&ex->unsent);
 	list_init(&ex->by_id);
+	list_init(&ex->spooled);
 	list_init(&ex->changed);
 	list_init(&ex->writable);
 	exec_start_init(ex);
@@ -193,6 +194,7 @@ void exec_drop(struct exec *ex)
 	ex->removed = true;
 	list_del(&ex->link);
 	list_del(&ex->unsent);
+	list_del(&ex->spooled);
 	hmap_del(&sb->execs_by_name, &ex->by_name);
 	hmap_del(&sb->execs_by_serial, &ex->by_serial);
 	exec_count_out(ex);
@@ -205,7 +207,7 @@ void exec_drop(struct exec *ex)
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
 		stream_end(&ex->stream[i]);
 		if (!sb->engine->closing)
-			stream_unlink(&ex->stream[i]);
+			retain_give_up(&ex->stream[i]);
 	}
 	watch_fire_all(&ex->changed);
 	exec_unref(ex);
@@ -512,9 +514,14 @@ void exec_restore_written(struct exec *ex)
 	} else {
 		quota_finished(ex, true);
 	}
+	exec_last_set(sb, ex->request.by, ex->serial);
+}
+
+void exec_restore_streams(struct exec *ex)
+{
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		stream_restore(&ex->stream[i]);
-	exec_last_set(sb, ex->request.by, ex->serial);
+	retain_over(ex);
 }
 
 int exec_restore(struct sandbox *sb, struct exec_record *rec, struct err *err)

@@ -16,6 +16,7 @@
 #include "base/watch.h"
 #include "sandbox/request.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/stream.h"
 
 enum exec_state { EXEC_PENDING, EXEC_RUNNING, EXEC_DONE };
 
@@ -31,8 +32,6 @@ enum exec_reason {
 	EXEC_LOST,   /* its sandbox or its hutchd died; what became of it is not known */
 	EXEC_REASON_COUNT,
 };
-
-enum exec_stream { EXEC_STDOUT, EXEC_STDERR, EXEC_STREAM_COUNT };
 
 #define USAGE_UNKNOWN UINT64_MAX /* not collected: null in JSON, never 0 */
 
@@ -56,21 +55,6 @@ struct exec_result {
 	/* When the result was released: children that were left behind may go on writing. */
 	uint64_t stream_bytes[2]; /* by enum exec_stream */
 	bool truncated, streams_open;
-};
-
-/* One output stream. Fields are the engine's. */
-struct stream {
-	struct exec *exec;
-	enum exec_stream which;
-	struct ev_source src; /* the pipe's reading end; fd -1 when it has ended */
-	int spool;            /* -1: no byte yet, or finished and nobody reads */
-	unsigned readers;     /* handles that keep `spool` open */
-	uint64_t size;        /* bytes in the spool so far */
-	bool ended;           /* no more bytes will come */
-	bool truncated;       /* bytes were lost: the state directory did not take them */
-	bool widened;         /* private to sandbox/ */
-	struct timespec changed_at;
-	struct list changed; /* watches: more bytes, or the end */
 };
 
 struct exec {
@@ -108,6 +92,7 @@ struct exec {
 	int64_t started_ns;        /* ev_now() time */
 	uint32_t number;           /* its name, of a node that counts; 0: named */
 	struct list by_id;         /* sandbox.ids_list, of a request with an id */
+	struct list spooled;       /* sandbox.spooled: over, and its output may be given up */
 	unsigned holds;            /* open `hold` handles */
 	struct exec_request *base; /* see exec_base(); owned; NULL: exec_defaults() */
 	size_t request_bytes;      /* of both, as counted by quota_recount() */
@@ -155,19 +140,13 @@ int exec_kill(struct exec *, struct err *);
 /* stdin is at its end from here on. Cannot fail; twice is harmless. */
 void exec_close_stdin(struct exec *);
 
-/* Whoever reads or writes through a handle brackets it with these. */
-int stream_open(struct stream *, struct err *); /* readers++, opens the spool if there is one */
-void stream_close(struct stream *);
-/* Bytes at `off`; 0 at the true end; -EAGAIN when there is nothing yet; negative errno. */
-ssize_t stream_read(struct stream *, void *bytes, size_t len, uint64_t off);
-
-/* `truncates`: opened with O_TRUNC, which arms EOF as a write does. */
+/* Whoever writes to stdin through a handle brackets that with these.
+ * `truncates`: opened with O_TRUNC, which arms EOF as a write does. */
 void stdin_open(struct exec *, bool truncates);
 void stdin_close(struct exec *);
 /* Bytes taken (at least 1), -EAGAIN (pipe full, or not started yet), -EPIPE. */
 ssize_t stdin_write(struct exec *, const void *bytes, size_t len);
-/* Poll masks right now: EPOLLIN, EPOLLOUT, EPOLLHUP. */
-uint32_t stream_ready(const struct stream *, uint64_t off);
+/* Poll mask right now: EPOLLOUT, EPOLLERR. */
 uint32_t stdin_ready(const struct exec *);
 /* Lets `writable` fire when there is room, for whoever polls. stdin_write() does so itself. */
 void stdin_want(struct exec *);

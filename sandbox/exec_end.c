@@ -70,6 +70,7 @@ void exec_finish(struct exec *ex, struct exec_result *res)
 	sb->exec_live--;
 	sb->engine->exec_live--;
 	quota_finished(ex, true);
+	retain_over(ex);
 	if (ex->group) {
 		/* A kill that came while it was starting has not met what it started. */
 		if (ex->killed || ex->timed_out)

@@ -296,15 +296,18 @@ static int load_line(struct loader *l, const char *line, size_t len)
 	return 0;
 }
 
-/* Those that have no result were running when hutchd ended. */
-static void finish_lost(struct loader *l)
+/* The streams of all; those that have no result were running when hutchd ended. */
+static void finish_all(struct loader *l)
 {
 	struct exec *ex;
 
 	list_for_each (ex, &l->sandbox->execs, link) {
 		struct exec_result *res = &ex->result;
 
-		if (ex->unwritten || res->reason != EXEC_LOST || res->error)
+		if (ex->unwritten)
+			continue;
+		exec_restore_streams(ex);
+		if (res->reason != EXEC_LOST || res->error)
 			continue;
 		l->stale = true;
 		res->error = strdup("hutchd ended while it ran");
@@ -326,7 +329,7 @@ static int load(struct sandbox *sb, const struct buf *text, struct err *err)
 	}
 	if (r < 0)
 		return r;
-	finish_lost(&l);
+	finish_all(&l);
 	if (line < end) { /* a crash has cut it short */
 		sb->journal->size = (uint64_t)(line - text->data);
 		(void)!ftruncate(sb->journal->fd, (off_t)sb->journal->size);

@@ -33,6 +33,7 @@ void quota_init(struct engine *eng, const struct engine_limits *l)
 	q->all_commands = or_default(l->all_commands, 16384);
 	q->user_nodes = or_default(l->user_nodes, 200000);
 	q->all_nodes = or_default(l->all_nodes, 2000000);
+	q->sandbox_output = l->sandbox_output ? l->sandbox_output : (uint64_t)4 << 30;
 	/* Out of descriptors nothing works any more; out of commands the rest still does. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
 	    files.rlim_cur < OTHER_FDS + (rlim_t)q->all_commands * COMMAND_FDS)

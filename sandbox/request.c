@@ -6,6 +6,7 @@
 #include "sandbox/request-internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 static int take_argv(struct exec_request *req, const cJSON *value, struct err *err)
@@ -134,6 +135,37 @@ static int take_stderr(void *obj, const cJSON *value, struct err *err)
 	return take_stdio(&((struct exec_request *)obj)->stderr_mode, EXEC_STDIO_MERGE, value, err);
 }
 
+static int take_output_limit(void *obj, const cJSON *value, struct err *err)
+{
+	uint64_t *limit = &((struct exec_request *)obj)->output_limit, n;
+	int r = json_get_size(value, &n, err);
+
+	if (r == 0 && n == 0)
+		r = err_say(err, EINVAL,
+			    "must be at least 1; without output: stdout and stderr \"null\"");
+	if (r == 0)
+		*limit = n;
+	return r;
+}
+
+static int take_on_full(void *obj, const cJSON *value, struct err *err)
+{
+	const char *text = NULL;
+	int r = json_get_string(value, &text, err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(text, "wait") != 0 && strcmp(text, "drop") != 0)
+		return err_say(err, EINVAL, "must be \"wait\" or \"drop\"");
+	((struct exec_request *)obj)->drops = *text == 'd';
+	return 0;
+}
+
+static int take_keep(void *obj, const cJSON *value, struct err *err)
+{
+	return json_get_bool(value, &((struct exec_request *)obj)->keep, err);
+}
+
 const struct json_key exec_request_keys[] = {
 	{ "cmd", take_cmd,
 	  "array: the argv; string: a script for /bin/sh, or for its own #! line" },
@@ -144,6 +176,11 @@ const struct json_key exec_request_keys[] = {
 	{ "stdin", take_stdin, "\"pipe\", the default, or \"null\": at its end from the start" },
 	{ "stdout", take_stdout, "\"pipe\", the default, or \"null\"" },
 	{ "stderr", take_stderr, "\"pipe\", the default, \"merge\" (into stdout) or \"null\"" },
+	{ "output_limit", take_output_limit,
+	  "bytes that each stream keeps, a number or \"64M\"; default: 256M" },
+	{ "on_full", take_on_full,
+	  "what a full stream does: \"wait\" for a reader, the default, or \"drop\" the rest" },
+	{ "keep", take_keep, "true: its output is never given back, whatever is read" },
 	{ "id", take_id, "the node's name; the same request with the same id runs once" },
 };
 const size_t exec_request_keys_n = ARRAY_SIZE(exec_request_keys);
@@ -160,6 +197,9 @@ static int begin(struct exec_request *req, const struct exec_request *base)
 	if (!base)
 		return 0;
 	req->timeout_s = base->timeout_s;
+	req->output_limit = base->output_limit;
+	req->drops = base->drops;
+	req->keep = base->keep;
 	req->stdin_mode = base->stdin_mode;
 	req->stdout_mode = base->stdout_mode;
 	req->stderr_mode = base->stderr_mode;
@@ -307,6 +347,12 @@ int exec_request_print_keys(const struct exec_request *req, struct buf *out)
 		r = print_stdio(out, "stdout", req->stdout_mode);
 	if (r == 0)
 		r = print_stdio(out, "stderr", req->stderr_mode);
+	if (r == 0 && req->output_limit)
+		r = buf_printf(out, ",\"output_limit\":%" PRIu64, req->output_limit);
+	if (r == 0 && req->drops)
+		r = buf_printf(out, ",\"on_full\":\"drop\"");
+	if (r == 0 && req->keep)
+		r = buf_printf(out, ",\"keep\":true");
 	if (r == 0 && req->id)
 		r = request_print_string(out, "id", req->id);
 	return r;
@@ -364,6 +410,11 @@ static bool same_env(const struct env *a, const struct env *b)
 	return true;
 }
 
+static uint64_t limit_of(const struct exec_request *req)
+{
+	return req->output_limit ? req->output_limit : OUTPUT_LIMIT_DEFAULT;
+}
+
 bool exec_request_equal(const struct exec_request *a, const struct exec_request *b)
 {
 	double ta = a->timeout_s > 0 ? a->timeout_s : 0, tb = b->timeout_s > 0 ? b->timeout_s : 0;
@@ -371,6 +422,7 @@ bool exec_request_equal(const struct exec_request *a, const struct exec_request 
 	return same_argv(a, b) && a->script_len == b->script_len &&
 	       same_text(a->script, b->script) && same_text(a->cwd, b->cwd) &&
 	       same_text(a->user, b->user) && same_text(a->broken, b->broken) && ta == tb &&
+	       limit_of(a) == limit_of(b) && a->drops == b->drops && a->keep == b->keep &&
 	       a->stdin_mode == b->stdin_mode && a->stdout_mode == b->stdout_mode &&
 	       a->stderr_mode == b->stderr_mode && same_env(&a->env, &b->env);
 }

@@ -30,6 +30,8 @@ const char *env_get(const struct env *, const char *key);
 int env_copy(struct env *to, const struct env *from);
 void env_done(struct env *);
 
+#define OUTPUT_LIMIT_DEFAULT ((uint64_t)256 << 20) /* bytes of each stream */
+
 enum exec_stdio { EXEC_STDIO_PIPE, EXEC_STDIO_NULL, EXEC_STDIO_MERGE /* stderr only */ };
 
 struct exec_request {
@@ -41,6 +43,9 @@ struct exec_request {
 	char *cwd, *user;
 	double timeout_s; /* <= 0: none */
 	enum exec_stdio stdin_mode, stdout_mode, stderr_mode;
+	uint64_t output_limit; /* bytes that each stream keeps; 0: OUTPUT_LIMIT_DEFAULT */
+	bool drops;            /* on_full: what is over that is thrown away; false: it waits */
+	bool keep;             /* its output is never given back */
 	char *id;        /* NULL: none; else the node's name, and what makes a start idempotent */
 	char *broken;    /* not NULL: the node is made and says `failed: <this>`; nothing runs */
 	uid_t by;        /* who asked: whose `last` moves */
@@ -84,7 +89,8 @@ struct spec {
 	struct spec_mount *mounts;
 	size_t mounts_n;
 	struct env labels;
-	double ttl_s;          /* > 0: it is removed so long after it was made */
+	uint64_t output_max; /* bytes of output that are kept of all its commands; 0: the default */
+	double ttl_s;        /* > 0: it is removed so long after it was made */
 	double idle_timeout_s; /* > 0: it is stopped when no command has run for so long */
 };
 

@@ -1,7 +1,7 @@
 /* request_set.c - `set KEY VALUE`: a key of a request without the quoting of JSON
  *
- * KEY becomes the path of an object, VALUE a string; where the key wants a number,
- * the string is read as one.  So every key of the table can be set, those of later
+ * KEY becomes the path of an object, VALUE a string; where the key wants a number
+ * or true and false, the string is read as one.  So every key of the table can be set, those of later
  * versions too, without a second table of types.
  */
 #include <errno.h>
@@ -63,5 +63,7 @@ int exec_request_set(struct exec_request *req, const char *key, const char *valu
 	r = take(req, key, cJSON_CreateString(value), &why);
 	if (r == -EINVAL && is_number(value, &number))
 		r = take(req, key, cJSON_CreateNumber(number), &why);
+	if (r == -EINVAL && (strcmp(value, "true") == 0 || strcmp(value, "false") == 0))
+		r = take(req, key, cJSON_CreateBool(*value == 't'), &why);
 	return r < 0 ? err_say(err, -r, "set: %s", why.msg) : 0;
 }

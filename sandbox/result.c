@@ -29,13 +29,24 @@ static int print_signal(struct buf *out, int sig)
 	return name ? buf_printf(out, "%s", name) : buf_printf(out, "SIG%d", sig);
 }
 
+/* Its output may wait for a reader. */
+static int print_going(const struct exec *ex, struct buf *out)
+{
+	bool full[] = { ex->stream[EXEC_STDOUT].full, ex->stream[EXEC_STDERR].full };
+
+	return buf_printf(out, "%s%s%s%s%s", ex->state == EXEC_PENDING ? "pending" : "running",
+			  full[0] || full[1] ? " (" : "", full[0] ? "stdout" : "",
+			  full[1] ? full[0] ? " and stderr" : "stderr" : "",
+			  full[0] || full[1] ? " full)" : "");
+}
+
 int exec_status_print(const struct exec *ex, struct buf *out)
 {
 	const struct exec_result *res = &ex->result;
 	int r;
 
 	if (ex->state != EXEC_DONE)
-		return buf_printf(out, "%s", ex->state == EXEC_PENDING ? "pending" : "running");
+		return print_going(ex, out);
 	r = buf_printf(out, "%s", reason_name[res->reason]);
 	if (r == 0 && res->reason == EXEC_EXITED)
 		r = buf_printf(out, " %d", res->exit_code);

@@ -30,8 +30,8 @@
 
 struct engine {
 	struct ev_loop *loop;
-	int agent_fd;
-	const char *id_tag; /* see engine_config */
+	int agent_fd, null_fd; /* the first is borrowed */
+	const char *id_tag;    /* see engine_config */
 	struct store store;
 	struct trash trash;
 	struct idpool ids;
@@ -174,6 +174,8 @@ struct exec_record {
 int exec_restore(struct sandbox *, struct exec_record *, struct err *);
 /* Of one that was restored unwritten, when its request is found. */
 void exec_restore_written(struct exec *);
+/* When its result is known too. */
+void exec_restore_streams(struct exec *);
 void exec_result_done(struct exec_result *);
 /* Unlinks and frees without a record in the journal: for a sandbox that goes. */
 void exec_drop(struct exec *);
@@ -189,6 +191,23 @@ void stream_restore(struct stream *);
 void stream_end(struct stream *);
 void stream_done(struct stream *);
 void stream_unlink(struct stream *);
+/* retain.c: how much is kept */
+/* So many more bytes may be kept now; to make room the output of others may go. */
+uint64_t retain_room(const struct stream *);
+/* Its size, or what is left of it, has changed. */
+void retain_count(struct stream *);
+/* It is full, and waits for a reader. */
+void retain_stall(struct stream *);
+/* A reader has moved on, or has gone. */
+void retain_consumed(struct stream *);
+/* Those whose turn it is go on: there may be room in their sandbox. */
+void retain_resume(struct sandbox *);
+/* Called when one of its parts ends: if it is over its output may be given up from now on. */
+void retain_over(struct exec *);
+/* All of it goes, with its file. */
+void retain_give_up(struct stream *);
+/* What is left of a spool from before. */
+void retain_restore(struct stream *, int dirfd, const char *name);
 /* stdin.c */
 int stdin_attach(struct exec *, int fd);
 

@@ -7,6 +7,7 @@
  * the trash when process 1 has been reaped, the memory with the last reference.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,11 @@ static void on_trim(struct ev_task *task)
 	exec_trim(container_of(task, struct sandbox, trim));
 }
 
+static void on_room(struct ev_task *task)
+{
+	retain_resume(container_of(task, struct sandbox, room));
+}
+
 struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 {
 	struct sandbox *sb = calloc(1, sizeof(*sb));
@@ -57,6 +63,9 @@ struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 	ev_timer_init(&sb->ttl, on_ttl);
 	ev_timer_init(&sb->idle, on_idle);
 	ev_task_init(&sb->trim, on_trim);
+	ev_task_init(&sb->room, on_room);
+	list_init(&sb->spooled);
+	list_init(&sb->stalled);
 	list_init(&sb->ids_list);
 	list_init(&sb->link);
 	list_init(&sb->changed);
@@ -189,6 +198,11 @@ int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 		return err_say(err, EINVAL, "name '%s': %s", spec->id, name_fault(spec->id));
 	if (sandbox_find(eng, spec->id))
 		return err_say(err, EEXIST, "there is a sandbox '%s' already", spec->id);
+	if (spec->output_max > eng->limits.sandbox_output)
+		return err_say(err, EINVAL, "spec: limits: output: at most %" PRIu64 " here",
+			       eng->limits.sandbox_output);
+	if (!spec->output_max)
+		spec->output_max = eng->limits.sandbox_output;
 	r = sandbox_check_room(eng, uid, err);
 	if (r < 0)
 		return r;

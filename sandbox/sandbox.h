@@ -33,6 +33,7 @@ struct engine_limits {
 	unsigned user_sandboxes, all_sandboxes;
 	unsigned user_commands, all_commands; /* that are not over */
 	unsigned user_nodes, all_nodes;       /* in exec/ of all sandboxes */
+	uint64_t sandbox_output;              /* bytes of output that one keeps */
 };
 
 struct engine_config {
@@ -117,6 +118,11 @@ struct sandbox {
 	bool held;                 /* it was held once, so it goes when hutchd dies */
 	struct ev_timer ttl, idle; /* private to sandbox/ */
 	struct ev_task trim;       /* private to sandbox/ */
+
+	uint64_t stored;     /* bytes of output that are kept */
+	struct list spooled; /* struct exec.spooled: over, their output may go; the oldest first */
+	struct list stalled; /* struct stream.stalled */
+	struct ev_task room; /* private to sandbox/ */
 };
 
 /* Makes and starts one; it is SANDBOX_CREATING or better when this returns. Takes `spec` on

@@ -2,6 +2,7 @@
 #include "sandbox/request-internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static int take_image(void *obj, const cJSON *value, struct err *err)
 /* The commands' keys that make sense for all of them. */
 static int take_exec(void *obj, const cJSON *value, struct err *err)
 {
-	static const char *const known[] = { "timeout_s", "stdin" };
+	static const char *const known[] = { "timeout_s", "stdin", "output_limit" };
 	const cJSON *item;
 
 	if (!cJSON_IsObject(value))
@@ -76,10 +77,34 @@ static int take_exec(void *obj, const cJSON *value, struct err *err)
 		for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 			found |= strcmp(item->string, known[i]) == 0;
 		if (!found)
-			return err_say(err, EINVAL, "unknown key '%s'; known: timeout_s, stdin",
+			return err_say(err, EINVAL,
+				       "unknown key '%s'; known: timeout_s, stdin, output_limit",
 				       item->string);
 	}
 	return exec_request_take_defaults(&((struct spec *)obj)->exec, value, err);
+}
+
+static int take_output_max(void *obj, const cJSON *value, struct err *err)
+{
+	uint64_t *max = &((struct spec *)obj)->output_max, n;
+	int r = json_get_size(value, &n, err);
+
+	if (r == 0 && n == 0)
+		r = err_say(err, EINVAL, "must be at least 1");
+	if (r == 0)
+		*max = n;
+	return r;
+}
+
+static const struct json_key limit_keys[] = {
+	{ "output", take_output_max, "bytes of output that are kept of all its commands" },
+};
+
+static int take_limits(void *obj, const cJSON *value, struct err *err)
+{
+	if (!cJSON_IsObject(value))
+		return err_say(err, EINVAL, "must be an object");
+	return json_take_keys(value, "limits", limit_keys, ARRAY_SIZE(limit_keys), obj, err);
 }
 
 static int take_labels(void *obj, const cJSON *value, struct err *err)
@@ -238,7 +263,8 @@ const struct json_key spec_keys[] = {
 	  "who commands run as: a name in the sandbox's passwd, UID or UID:GID" },
 	{ "hostname", take_hostname, "default: the id" },
 	{ "mounts", take_mounts, "array of {source, target, readonly}: directories of the host" },
-	{ "exec", take_exec, "defaults of its commands: timeout_s, stdin" },
+	{ "exec", take_exec, "defaults of its commands: timeout_s, stdin, output_limit" },
+	{ "limits", take_limits, "object: output, the bytes that are kept of all its commands" },
 	{ "ttl_s", take_ttl, "seconds after which it is removed; 0: never" },
 	{ "idle_timeout_s", take_idle,
 	  "seconds without a command after which it is stopped; 0: never" },
@@ -317,6 +343,18 @@ static int print_mounts(const struct spec *spec, struct buf *out)
 	return r < 0 ? r : buf_printf(out, "]");
 }
 
+static int print_exec(const struct spec *spec, struct buf *out)
+{
+	const struct exec_request *exec = &spec->exec;
+
+	return buf_printf(
+		out,
+		",\"exec\":{\"timeout_s\":%.15g,\"stdin\":\"%s\",\"output_limit\":%" PRIu64 "}",
+		exec->timeout_s > 0 ? exec->timeout_s : 0,
+		exec->stdin_mode == EXEC_STDIO_NULL ? "null" : "pipe",
+		exec->output_limit ? exec->output_limit : OUTPUT_LIMIT_DEFAULT);
+}
+
 int spec_print(const struct spec *spec, struct buf *out)
 {
 	int r = buf_printf(out, "{\"name\":\"%s\",\"image\":\"host\"", spec->id);
@@ -333,9 +371,9 @@ int spec_print(const struct spec *spec, struct buf *out)
 	if (r == 0)
 		r = print_mounts(spec, out);
 	if (r == 0)
-		r = buf_printf(out, ",\"exec\":{\"timeout_s\":%.15g,\"stdin\":\"%s\"}",
-			       spec->exec.timeout_s > 0 ? spec->exec.timeout_s : 0,
-			       spec->exec.stdin_mode == EXEC_STDIO_NULL ? "null" : "pipe");
+		r = print_exec(spec, out);
+	if (r == 0 && spec->output_max)
+		r = buf_printf(out, ",\"limits\":{\"output\":%" PRIu64 "}", spec->output_max);
 	if (r == 0)
 		r = buf_printf(out, ",\"ttl_s\":%.15g,\"idle_timeout_s\":%.15g", spec->ttl_s,
 			       spec->idle_timeout_s);

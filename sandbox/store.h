@@ -23,6 +23,7 @@ struct store {
 	int lock;
 	char *path;                     /* absolute */
 	uint64_t secret;                /* not 0 */
+	bool no_holes;                  /* its file system gives no part of a file back */
 	uint32_t next_serial, reserved; /* [next_serial, reserved) are ours without a write */
 };
 

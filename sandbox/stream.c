@@ -5,8 +5,9 @@
  * spool is a file sandboxes/N/spool/SERIAL.out or .err; its offsets are the
  * stream's.  It is made with the first byte: a silent command leaves no file.
  *
- * States: attached (the pipe is open) -> ended.  The spool's descriptor is held
- * while the pipe is open and there was a byte, or while somebody reads.
+ * States: attached (the pipe is open) -> ended.  Between them it may stall and go
+ * on again any number of times: see retain.c.  The spool's descriptor is held while
+ * the pipe is open and there was a byte, or while somebody reads.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,8 @@ void stream_init(struct stream *st, struct exec *ex, enum exec_stream which)
 	*st = (struct stream){ .exec = ex, .which = which, .spool = -1 };
 	st->src = (struct ev_source){ .fd = -1, .ready = on_pipe, .release = on_pipe_released };
 	list_init(&st->changed);
+	list_init(&st->readers);
+	list_init(&st->stalled);
 }
 
 int stream_attach(struct stream *st, int fd)
@@ -67,7 +70,7 @@ static void on_pipe_released(struct ev_source *src)
 
 static void close_idle_spool(struct stream *st)
 {
-	if (st->ended && !st->readers)
+	if (st->ended && list_empty(&st->readers))
 		close_auto(&st->spool);
 }
 
@@ -76,11 +79,14 @@ void stream_end(struct stream *st)
 	if (st->ended)
 		return;
 	st->ended = true;
+	st->full = false;
+	list_del(&st->stalled);
 	if (st->src.fd >= 0) {
 		ev_del(st->exec->sandbox->engine->loop, &st->src);
 		close_auto(&st->src.fd);
 	}
 	close_idle_spool(st);
+	retain_over(st->exec);
 	watch_fire_all(&st->changed);
 	exec_trim_later(st->exec->sandbox);
 }
@@ -94,7 +100,7 @@ void stream_unlink(struct stream *st)
 {
 	char name[SPOOL_NAME_LEN];
 
-	if (!st->size && !st->truncated) /* truncated: it may be there, and empty */
+	if (st->gone || (!st->size && !st->truncated)) /* truncated: it may be there, and empty */
 		return;
 	spool_name(st, name);
 	(void)unlinkat(state_fd(st), name, 0);
@@ -103,14 +109,10 @@ void stream_unlink(struct stream *st)
 void stream_restore(struct stream *st)
 {
 	char name[SPOOL_NAME_LEN];
-	struct stat info;
 
 	st->ended = true;
 	spool_name(st, name);
-	if (fstatat(state_fd(st), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode)) {
-		st->size = (uint64_t)info.st_size;
-		st->changed_at = info.st_mtim;
-	}
+	retain_restore(st, state_fd(st), name);
 }
 
 /* --- from the pipe to the spool --- */
@@ -126,40 +128,55 @@ static int open_spool(struct stream *st, int flags)
 	return st->spool < 0 ? -errno : 0;
 }
 
-/* What cannot be kept is not left in the pipe either, where it would stop the command. */
+/* What cannot be kept, and must not stop the command. */
 static ssize_t throw_away(struct stream *st, size_t len)
 {
-	char bytes[65536];
-	ssize_t n = read(st->src.fd, bytes, len < sizeof(bytes) ? len : sizeof(bytes));
+	ssize_t n = splice(st->src.fd, NULL, st->exec->sandbox->engine->null_fd, NULL, len,
+			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
 	if (n > 0)
 		st->truncated = true;
 	return n < 0 ? -errno : n;
 }
 
-/* At most `len` bytes. > 0: so many were moved or thrown away; 0: the end; -EAGAIN: empty. */
-static ssize_t drain(struct stream *st, size_t len)
+static bool pipe_empty(const struct stream *st)
 {
+	int bytes = 0;
+
+	return ioctl(st->src.fd, FIONREAD, &bytes) == 0 && bytes == 0;
+}
+
+/* At most `len` bytes; of a stream that waits when it is full, `beyond` its limit if need be.
+ * > 0: so many were moved or thrown away; 0: the end; -EAGAIN: empty; -EDQUOT: it is full. */
+static ssize_t drain(struct stream *st, size_t len, bool beyond)
+{
+	bool drops = st->exec->request.drops;
+	uint64_t room = beyond && !drops ? UINT64_MAX : retain_room(st);
 	loff_t at = (loff_t)st->size;
 	ssize_t n;
 
+	if (!room)
+		return drops ? throw_away(st, len) : pipe_empty(st) ? -EAGAIN : -EDQUOT;
 	if (open_spool(st, O_RDWR | O_CREAT | O_TRUNC) < 0)
 		return throw_away(st, len);
-	n = splice(st->src.fd, NULL, st->spool, &at, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (n > 0)
+	n = splice(st->src.fd, NULL, st->spool, &at, len < room ? len : (size_t)room,
+		   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	if (n > 0) {
 		st->size += (uint64_t)n;
+		retain_count(st);
+	}
 	if (n >= 0)
 		return n;
 	return errno == EAGAIN || errno == EINTR ? -EAGAIN : throw_away(st, len);
 }
 
 /* Returns what the last drain() said. */
-static ssize_t drain_some(struct stream *st, size_t budget)
+static ssize_t drain_some(struct stream *st, size_t budget, bool beyond)
 {
 	size_t before = budget;
 	ssize_t n = -EAGAIN;
 
-	while (budget > 0 && (n = drain(st, budget)) > 0) {
+	while (budget > 0 && (n = drain(st, budget, beyond)) > 0) {
 		if (n >= PIPE_DEF_SIZE && !st->widened) {
 			st->widened = true; /* failing only costs speed */
 			(void)fcntl(st->src.fd, F_SETPIPE_SZ, PIPE_BUSY_SIZE);
@@ -177,11 +194,21 @@ static void on_pipe(struct ev_source *src, uint32_t events)
 	struct exec *ex = exec_ref(st->exec);
 	uint64_t before = st->size;
 
-	/* Without EPOLLIN nothing is in it: so a silent command never opens a spool. */
-	if (!(events & EPOLLIN) || drain_some(st, DRAIN_PER_TURN) == 0)
+	ssize_t n = 0;
+
+	if (st->full) /* its one EPOLLHUP: see retain_stall() */
+		goto out;
+	/* From an empty pipe nothing is moved: so a silent command never opens a spool.  What is
+	 * told while it is stalled is of the end alone, and may be met when it is not any more. */
+	if ((events & EPOLLIN) || !pipe_empty(st))
+		n = drain_some(st, DRAIN_PER_TURN, false);
+	if (n == -EDQUOT)
+		retain_stall(st);
+	if (n == 0)
 		stream_end(st);
 	else if (st->size != before)
 		watch_fire_all(&st->changed);
+out:
 	exec_unref(ex);
 }
 
@@ -198,7 +225,7 @@ void stream_settle(struct stream *st)
 		return;
 	}
 	if (ioctl(st->src.fd, FIONREAD, &pending) == 0 && pending > 0)
-		(void)drain_some(st, (size_t)pending);
+		(void)drain_some(st, (size_t)pending, true);
 	if (poll(&p, 1, 0) == 1 && !(p.revents & POLLIN))
 		stream_end(st);
 	else if (st->size != before)
@@ -207,35 +234,66 @@ void stream_settle(struct stream *st)
 
 /* --- from the spool to a reader --- */
 
-int stream_open(struct stream *st, struct err *err)
+int stream_open(struct stream_reader *rd, struct stream *st, struct err *err)
 {
-	int r = st->size ? open_spool(st, O_RDONLY) : 0;
+	int r = st->size && !st->gone ? open_spool(st, O_RDONLY) : 0;
 
 	if (r < 0)
 		return err_set(err, -r, "open the spool of %s",
 			       st->which == EXEC_STDOUT ? "stdout" : "stderr");
-	st->readers++;
+	*rd = (struct stream_reader){ .stream = st };
+	list_add_tail(&st->readers, &rd->link);
 	return 0;
 }
 
-void stream_close(struct stream *st)
+void stream_close(struct stream_reader *rd)
 {
-	st->readers--;
+	struct stream *st = rd->stream;
+
+	if (!st)
+		return;
+	rd->stream = NULL;
+	list_del(&rd->link);
+	if (!rd->jumps && rd->end > st->consumed)
+		st->consumed = rd->end;
+	retain_consumed(st);
 	close_idle_spool(st);
 }
 
-ssize_t stream_read(struct stream *st, void *bytes, size_t len, uint64_t off)
+/* The first read may begin anywhere; a shell goes back within what it has read. */
+static void note_place(struct stream_reader *rd, uint64_t off)
 {
+	if (rd->end && (off > rd->end || off < rd->from))
+		rd->jumps = true;
+	rd->from = off;
+	if (rd->end < off)
+		rd->end = off;
+}
+
+ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	struct stream *st = rd->stream;
 	ssize_t n;
 
+	if (off < st->given)
+		return -EIO;
+	if (off >= st->size && st->ended)
+		return 0;
+	note_place(rd, off);
+	retain_consumed(st);
 	if (off >= st->size)
-		return st->ended ? 0 : -EAGAIN;
+		return -EAGAIN;
 	if (len > st->size - off)
 		len = (size_t)(st->size - off);
 	n = pread(st->spool, bytes, len, (off_t)off);
 	if (n < 0)
 		return -errno;
-	return n ? n : -EIO; /* somebody has cut the spool */
+	if (n == 0)
+		return -EIO; /* somebody has cut the spool */
+	if (rd->end < off + (uint64_t)n)
+		rd->end = off + (uint64_t)n;
+	retain_consumed(st);
+	return n;
 }
 
 uint32_t stream_ready(const struct stream *st, uint64_t off)

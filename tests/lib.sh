@@ -87,6 +87,7 @@ errno_text() {
 		EPIPE) text+='|Broken pipe' ;;
 		EAGAIN) text+='|Resource temporarily unavailable' ;;
 		ESTALE) text+='|Stale file handle' ;;
+		EIO) text+='|Input/output error' ;;
 		EXDEV) text+='|Invalid cross-device link' ;;
 		ENOSYS) text+='|Function not implemented' ;;
 		EOPNOTSUPP) text+='|Operation not supported' ;;

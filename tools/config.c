@@ -100,6 +100,19 @@ TAKE_COUNT(all_commands)
 TAKE_COUNT(user_nodes)
 TAKE_COUNT(all_nodes)
 #undef COUNT_IN
+
+static int take_output(void *obj, const cJSON *value, struct err *err)
+{
+	uint64_t *max = &((struct config *)obj)->limits.sandbox_output, n;
+	int r = json_get_size(value, &n, err);
+
+	if (r == 0 && n == 0)
+		r = err_say(err, EINVAL, "must be at least 1");
+	if (r == 0)
+		*max = n;
+	return r;
+}
+
 #define COUNT_IN open
 TAKE_COUNT(user_handles)
 TAKE_COUNT(all_handles)
@@ -114,6 +127,8 @@ const struct json_key config_limit_keys[] = {
 	  "the same in all; 16384, or fewer if hutchd may not open as many files" },
 	{ "nodes", take_user_nodes, "in exec/ of one user's sandboxes; 200000" },
 	{ "nodes_all", take_all_nodes, "in exec/ of all sandboxes; 2000000" },
+	{ "output", take_output,
+	  "bytes of output that one sandbox keeps, a number or \"64M\"; 4G" },
 	{ "handles", take_user_handles, "files of the tree that one user has open; 8192" },
 	{ "handles_all", take_all_handles, "that all have open; 131072" },
 	{ "waiting", take_user_parked, "reads and writes of one user that wait; 1024" },

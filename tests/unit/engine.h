@@ -100,14 +100,15 @@ static inline struct exec *run(struct sandbox *sb, const char *request)
 
 static inline void read_all(struct stream *st, char *out, size_t cap)
 {
+	struct stream_reader rd;
 	ssize_t n;
 
 	out[0] = '\0';
-	if (!turn_until(st->ended) || stream_open(st, NULL) < 0)
+	if (!turn_until(st->ended) || stream_open(&rd, st, NULL) < 0)
 		return;
-	n = stream_read(st, out, cap - 1, 0);
+	n = stream_read(&rd, out, cap - 1, 0);
 	out[n > 0 ? n : 0] = '\0';
-	stream_close(st);
+	stream_close(&rd);
 }
 
 /* The agent, a state directory and the loop. 0, or what main() returns when the test cannot run. */

@@ -1,0 +1,227 @@
+/* retain.c - how much output is kept, and what goes when that is too much
+ *
+ * Two limits: a stream keeps output_limit bytes, a sandbox limits.output of all its
+ * streams together.  Below both nothing is ever given back.
+ *
+ *	own limit		"drop" throws more away.  "wait" stalls the stream: its pipe is
+ *				left full, until readers have consumed some, and that goes.
+ *	the sandbox's limit	the output of commands that are over goes first, the oldest
+ *				first, but for requests with `keep`; with none left a running
+ *				stream does as at its own limit.
+ *
+ * What was consumed: below the lowest place of the sequential readers that are open,
+ * or with none open below the furthest that one got.  A shell that reads lines reads
+ * a block and seeks back, so the last bytes before a reader's place stay as well,
+ * unless the limit itself is small.
+ *
+ * A stalled stream is out of the loop: however long nobody reads it costs nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sandbox/sandbox-internal.h"
+
+#define SEEK_BACK   ((uint64_t)64 << 10) /* what a reader may go back, of limits above 1 MiB */
+#define SMALL_LIMIT ((uint64_t)1 << 20)
+#define PUNCH_STEP  ((uint64_t)4 << 20) /* given back in pieces of so much, or an eighth */
+#define BLOCK       ((uint64_t)4096)
+
+static uint64_t limit_of(const struct stream *st)
+{
+	uint64_t limit = st->exec->request.output_limit;
+
+	return limit ? limit : OUTPUT_LIMIT_DEFAULT;
+}
+
+static uint64_t sandbox_limit(const struct sandbox *sb)
+{
+	uint64_t limit = sb->spec.output_max;
+
+	return limit ? limit : sb->engine->limits.sandbox_output;
+}
+
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- what is kept, counted --- */
+
+/* Not of one that goes: nobody would take the task back. */
+static void room_later(struct sandbox *sb)
+{
+	if (!list_empty(&sb->stalled) && !sb->removed && !sb->engine->closing)
+		ev_defer(sb->engine->loop, &sb->room);
+}
+
+void retain_count(struct stream *st)
+{
+	struct sandbox *sb = st->exec->sandbox;
+	uint64_t now = st->size - (sb->engine->store.no_holes ? 0 : st->given);
+
+	if (st->gone)
+		now = 0;
+	sb->stored += now - st->stored;
+	if (now < st->stored)
+		room_later(sb);
+	st->stored = now;
+}
+
+void retain_give_up(struct stream *st)
+{
+	stream_unlink(st);
+	st->gone = true;
+	st->given = st->size;
+	retain_count(st);
+}
+
+static bool has_readers(const struct exec *ex)
+{
+	return !list_empty(&ex->stream[EXEC_STDOUT].readers) ||
+	       !list_empty(&ex->stream[EXEC_STDERR].readers);
+}
+
+/* False: there is none whose output could go. */
+static bool give_up_oldest(struct sandbox *sb)
+{
+	struct exec *ex;
+
+	list_for_each (ex, &sb->spooled, spooled) {
+		if (has_readers(ex))
+			continue;
+		list_del(&ex->spooled);
+		for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+			retain_give_up(&ex->stream[i]);
+		return true;
+	}
+	return false;
+}
+
+void retain_over(struct exec *ex)
+{
+	struct sandbox *sb = ex->sandbox;
+	uint64_t stored = ex->stream[EXEC_STDOUT].stored + ex->stream[EXEC_STDERR].stored;
+
+	if (ex->state != EXEC_DONE || ex->removed || ex->request.keep || !stored ||
+	    !ex->stream[EXEC_STDOUT].ended || !ex->stream[EXEC_STDERR].ended ||
+	    !list_empty(&ex->spooled))
+		return;
+	list_add_tail(&sb->spooled, &ex->spooled);
+	room_later(sb);
+}
+
+uint64_t retain_room(const struct stream *st)
+{
+	struct sandbox *sb = st->exec->sandbox;
+	uint64_t kept = st->size - st->given, limit = limit_of(st), max = sandbox_limit(sb);
+
+	if (kept >= limit)
+		return 0;
+	while (sb->stored >= max && give_up_oldest(sb))
+		;
+	return sb->stored >= max ? 0 : lower(limit - kept, max - sb->stored);
+}
+
+/* --- a stream that is full --- */
+
+static struct ev_loop *loop_of(const struct stream *st)
+{
+	return st->exec->sandbox->engine->loop;
+}
+
+void retain_stall(struct stream *st)
+{
+	if (st->full)
+		return;
+	st->full = true;
+	list_add_tail(&st->exec->sandbox->stalled, &st->stalled);
+	/* EPOLLHUP cannot be left out, and would be told of again and again: so it comes once. */
+	(void)ev_mod(loop_of(st), &st->src, EPOLLONESHOT);
+	watch_fire_all(&st->exec->changed);
+}
+
+static void resume(struct stream *st)
+{
+	st->full = false;
+	list_del(&st->stalled);
+	(void)ev_mod(loop_of(st), &st->src, EPOLLIN);
+	watch_fire_all(&st->exec->changed);
+}
+
+void retain_resume(struct sandbox *sb)
+{
+	struct stream *st, *next;
+
+	list_for_each_safe (st, next, &sb->stalled, stalled)
+		if (retain_room(st) > 0)
+			resume(st);
+}
+
+/* Below it all has been consumed. */
+static uint64_t consumed(const struct stream *st)
+{
+	const struct stream_reader *rd;
+	uint64_t slack = limit_of(st) > SMALL_LIMIT ? SEEK_BACK : 0, lowest = UINT64_MAX;
+
+	list_for_each (rd, &st->readers, link) {
+		uint64_t back = rd->end > slack ? rd->end - slack : 0;
+
+		if (!rd->jumps)
+			lowest = lower(lowest, back > rd->from ? back : rd->from);
+	}
+	return lower(lowest == UINT64_MAX ? st->consumed : lowest, st->size);
+}
+
+/* Gives whole blocks back; -EOPNOTSUPP: they stay, and stay counted. */
+static void punch(struct stream *st)
+{
+	struct store *store = &st->exec->sandbox->engine->store;
+	uint64_t to = st->given / BLOCK * BLOCK, step = lower(PUNCH_STEP, limit_of(st) / 8);
+
+	if (to <= st->punched || to - st->punched < step || store->no_holes || st->spool < 0)
+		return;
+	if (fallocate(st->spool, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)st->punched,
+		      (off_t)(to - st->punched)) == 0)
+		st->punched = to;
+	else if (errno == EOPNOTSUPP || errno == ENOSYS)
+		store->no_holes = true;
+}
+
+void retain_consumed(struct stream *st)
+{
+	uint64_t to;
+
+	if (!st->full || st->exec->request.keep)
+		return;
+	to = consumed(st);
+	if (to > st->given) {
+		st->given = to;
+		punch(st);
+		retain_count(st);
+	}
+	if (retain_room(st) > 0)
+		resume(st);
+}
+
+void retain_restore(struct stream *st, int dirfd, const char *name)
+{
+	uint64_t known = st->exec->result.stream_bytes[st->which];
+	auto_close int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat info = { 0 };
+	off_t data = 0;
+
+	if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+		st->size = (uint64_t)info.st_size;
+		st->changed_at = info.st_mtim;
+		data = lseek(fd, 0, SEEK_DATA); /* what was given back is a hole */
+		st->given = data > 0 ? (uint64_t)data : data < 0 && errno == ENXIO ? st->size : 0;
+		st->punched = st->given / BLOCK * BLOCK;
+	} else if (known) {
+		st->size = st->given = known;
+		st->gone = true;
+	}
+	retain_count(st);
+}

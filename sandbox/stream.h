@@ -1,0 +1,64 @@
+/* stream.h - a command's output: from its pipe to its spool, from there to any reader
+ *
+ * The offset of a byte in the stream is its offset in the spool.  A stream keeps
+ * `output_limit` bytes.  When it is full, `on_full` of the request says what is
+ * done with more: "drop" throws it away; "wait" leaves it in the pipe until readers
+ * have consumed what is there, and gives that back to the disk.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/ev.h"
+#include "base/list.h"
+
+struct err;
+struct exec;
+
+enum exec_stream { EXEC_STDOUT, EXEC_STDERR, EXEC_STREAM_COUNT };
+
+/* Fields are the engine's. */
+struct stream {
+	struct exec *exec;
+	enum exec_stream which;
+	struct ev_source src; /* the pipe's reading end; fd -1 when it has ended */
+	int spool;            /* -1: no byte yet, or finished and nobody reads */
+	uint64_t size;        /* bytes so far, also those that were given back */
+	uint64_t given;       /* bytes below it were given back to the disk: reading them is EIO */
+	bool ended;           /* no more bytes will come */
+	bool full;            /* bytes wait in its pipe until a reader has consumed some */
+	bool truncated;       /* bytes were lost: dropped, or the state directory took no more */
+	struct timespec changed_at;
+	struct list changed; /* watches: more bytes, or the end */
+
+	/* private to sandbox/ */
+	struct list readers; /* struct stream_reader.link */
+	struct list stalled; /* sandbox.stalled, while it is full */
+	uint64_t consumed;   /* the furthest that a reader got that was closed */
+	uint64_t punched;    /* the disk has taken back the blocks below */
+	uint64_t stored;     /* what it is counted for in its sandbox's */
+	bool widened;
+	bool gone; /* all of it was given up, with its file */
+};
+
+/* Who reads a stream, through one handle. A sequential one, whose reads begin where the last one
+ * ended, holds what it has not read yet; one that jumps about holds nothing. */
+struct stream_reader {
+	struct stream *stream; /* NULL: closed */
+	struct list link;      /* stream.readers */
+	uint64_t from, end;    /* the last read */
+	bool jumps;
+};
+
+/* The reader's memory is the caller's, and stays where it is until stream_close(). */
+int stream_open(struct stream_reader *, struct stream *, struct err *);
+/* Of one that is not open: nothing happens. */
+void stream_close(struct stream_reader *);
+/* Bytes at `off`; 0 at the true end; -EAGAIN when there is nothing yet, with the reader's place
+ * noted all the same; -EIO: they were given back; another negative errno. */
+ssize_t stream_read(struct stream_reader *, void *bytes, size_t len, uint64_t off);
+/* Poll mask right now: EPOLLIN, EPOLLHUP. */
+uint32_t stream_ready(const struct stream *, uint64_t off);
