@@ -140,7 +140,6 @@ void retain_stall(struct stream *st)
 	list_add_tail(&st->exec->sandbox->stalled, &st->stalled);
 	/* EPOLLHUP cannot be left out, and would be told of again and again: so it comes once. */
 	(void)ev_mod(loop_of(st), &st->src, EPOLLONESHOT);
-	watch_fire_all(&st->exec->changed);
 }
 
 static void resume(struct stream *st)
@@ -148,7 +147,6 @@ static void resume(struct stream *st)
 	st->full = false;
 	list_del(&st->stalled);
 	(void)ev_mod(loop_of(st), &st->src, EPOLLIN);
-	watch_fire_all(&st->exec->changed);
 }
 
 void retain_resume(struct sandbox *sb)

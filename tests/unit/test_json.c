@@ -293,6 +293,51 @@ static void test_put(void)
 	buf_done(&small);
 }
 
+static void test_size(void)
+{
+	static const struct {
+		const char *json;
+		int r;
+		uint64_t want;
+	} row[] = {
+		{ "0", 0, 0 },
+		{ "4096", 0, 4096 },
+		{ "1e3", 0, 1000 },
+		{ "\"12\"", 0, 12 },
+		{ "\"64K\"", 0, 65536 },
+		{ "\"3M\"", 0, 3145728 },
+		{ "\"2G\"", 0, UINT64_C(2) << 30 },
+		{ "\"1T\"", 0, UINT64_C(1) << 40 },
+		{ "9007199254740993", 0, UINT64_C(9007199254740992) }, /* as JSON has numbers */
+		{ "-1", -EINVAL, 7 },
+		{ "1.5", -EINVAL, 7 },
+		{ "1e300", -EINVAL, 7 },
+		{ "true", -EINVAL, 7 },
+		{ "null", -EINVAL, 7 },
+		{ "[]", -EINVAL, 7 },
+		{ "\"\"", -EINVAL, 7 },
+		{ "\"K\"", -EINVAL, 7 },
+		{ "\"-1\"", -EINVAL, 7 },
+		{ "\" 1\"", -EINVAL, 7 },
+		{ "\"1k\"", -EINVAL, 7 },
+		{ "\"1KB\"", -EINVAL, 7 },
+		{ "\"1.5G\"", -EINVAL, 7 },
+		{ "\"0x10\"", -EINVAL, 7 },
+		{ "\"8388608T\"", -EINVAL, 7 }, /* 2^63 */
+		{ "\"8388607T\"", 0, UINT64_C(8388607) << 40 },
+		{ "\"1111111111111111111\"", -EINVAL, 7 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		AUTO(cJSON_Delete) cJSON *doc = cJSON_Parse(row[i].json);
+		struct err err = { 0 };
+		uint64_t n = 7;
+
+		is_int(json_get_size(doc, &n, &err), row[i].r, "size %s: %s", row[i].json, err.msg);
+		ok(n == row[i].want, "size %s: its value", row[i].json);
+	}
+}
+
 int main(void)
 {
 	test_parse();
@@ -301,5 +346,6 @@ int main(void)
 	test_keys();
 	test_utf8();
 	test_put();
+	test_size();
 	return tap_done();
 }
