@@ -207,7 +207,7 @@ void exec_drop(struct exec *ex)
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
 		stream_end(&ex->stream[i]);
 		if (!sb->engine->closing)
-			retain_give_up(&ex->stream[i]);
+			retain_forget(&ex->stream[i]);
 	}
 	watch_fire_all(&ex->changed);
 	exec_unref(ex);

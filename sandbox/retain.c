@@ -70,11 +70,10 @@ void retain_count(struct stream *st)
 	st->stored = now;
 }
 
-void retain_give_up(struct stream *st)
+void retain_forget(struct stream *st)
 {
 	stream_unlink(st);
 	st->gone = true;
-	st->given = st->size;
 	retain_count(st);
 }
 
@@ -93,8 +92,10 @@ static bool give_up_oldest(struct sandbox *sb)
 		if (has_readers(ex))
 			continue;
 		list_del(&ex->spooled);
-		for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
-			retain_give_up(&ex->stream[i]);
+		for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
+			retain_forget(&ex->stream[i]);
+			ex->stream[i].given = ex->stream[i].size;
+		}
 		return true;
 	}
 	return false;

@@ -204,8 +204,8 @@ void retain_consumed(struct stream *);
 void retain_resume(struct sandbox *);
 /* Called when one of its parts ends: if it is over its output may be given up from now on. */
 void retain_over(struct exec *);
-/* All of it goes, with its file. */
-void retain_give_up(struct stream *);
+/* Its file goes; whoever has it open reads on. */
+void retain_forget(struct stream *);
 /* What is left of a spool from before. */
 void retain_restore(struct stream *, int dirfd, const char *name);
 /* stdin.c */

@@ -193,13 +193,15 @@ static void on_pipe(struct ev_source *src, uint32_t events)
 	struct stream *st = container_of(src, struct stream, src);
 	struct exec *ex = exec_ref(st->exec);
 	uint64_t before = st->size;
-
 	ssize_t n = 0;
 
-	if (st->full) /* its one EPOLLHUP: see retain_stall() */
-		goto out;
-	/* From an empty pipe nothing is moved: so a silent command never opens a spool.  What is
-	 * told while it is stalled is of the end alone, and may be met when it is not any more. */
+	if (st->full) { /* its one event: nobody can write any more, so what is left is little */
+		stream_settle(st);
+		exec_unref(ex);
+		return;
+	}
+	/* From an empty pipe nothing is moved: so a silent command never opens a spool.  What was
+	 * told of a stalled stream is the end alone, and may be met when it goes on again. */
 	if ((events & EPOLLIN) || !pipe_empty(st))
 		n = drain_some(st, DRAIN_PER_TURN, false);
 	if (n == -EDQUOT)
@@ -208,7 +210,6 @@ static void on_pipe(struct ev_source *src, uint32_t events)
 		stream_end(st);
 	else if (st->size != before)
 		watch_fire_all(&st->changed);
-out:
 	exec_unref(ex);
 }
 

@@ -114,6 +114,17 @@ is 'a child that was left behind is bound as well' "$(timeout 10 cat "$E/$N/code
 ok 'to the limit' wait_for 10 size_is "$N" stderr 5000
 is 'until somebody reads' "$(timeout 10 wc -l <"$E/$N/stderr")" 100000
 
+json '{"cmd":"{ sleep 0.3; seq 1 10000; } & exit 0","output_limit":1000}'
+is 'what children leave in the pipe' "$(timeout 10 cat "$E/$N/code")" 0
+ok 'is kept when they are gone, for nobody waits any more' wait_for 10 size_is "$N" stdout 48894
+ok 'and the stream ends' timeout 5 cat "$E/$N/stdout"
+json '{"cmd":"seq 1 500","output_limit":100}'
+timeout 10 cat "$E/$N/code" >/dev/null
+exec 8<"$E/$N/stdout"
+rmdir "$E/$N"
+is 'a handle on what was removed reads on' "$(timeout 5 cat <&8 | wc -l)" 500
+exec 8<&-
+
 # A shell reads a block and goes back: it must not be told EIO.
 json '{"cmd":"seq 1 300000","output_limit":"1100K"}'
 wait_for 10 status_is "$N" 'running (stdout full)'
