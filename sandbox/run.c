@@ -165,9 +165,11 @@ static void update_interest(struct sandbox_run *run)
 {
 	bool waiting = run->ready && (!list_empty(&run->outbox) || !list_empty(&run->unsent));
 
-	if (run->control.live)
-		(void)ev_mod(run->sandbox->engine->loop, &run->control,
-			     EPOLLIN | (waiting ? EPOLLOUT : 0));
+	if (!run->control.live || waiting == run->watching)
+		return;
+	if (ev_mod(run->sandbox->engine->loop, &run->control,
+		   EPOLLIN | (waiting ? EPOLLOUT : 0)) == 0)
+		run->watching = waiting;
 }
 
 static int send_signal(struct sandbox_run *run, const struct agent_signal *msg)

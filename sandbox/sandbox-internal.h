@@ -69,6 +69,7 @@ struct sandbox_run {
 	bool broke;                /* it said what no agent says */
 	bool ending;               /* SIGKILL was sent: asked for, or with a fault */
 	struct mounts_job *mounts; /* NULL: none is being opened */
+	bool watching;      /* for room in the socket */
 	struct err fault;          /* why it ends, if that was not asked for; code 0: it was */
 	bool full;          /* the socket took no more, and has not said since that there is room */
 	uint64_t owed;      /* events of commands that it may still send */
