@@ -37,21 +37,20 @@ static int fill(struct engine *eng, const struct blank *b, struct err *err)
 	return r < 0 ? r : layer_make(eng->image, dir, "layer", &b->ids, err);
 }
 
-static void end_process(struct engine *eng, struct blank *b)
+static void end_process(struct blank *b)
 {
-	if (!b->run)
+	if (!b->groups)
 		return;
 	(void)pidfd_send_signal(b->proc.pidfd, SIGKILL, NULL, 0);
 	(void)waitid(P_PIDFD, (id_t)b->proc.pidfd, &(siginfo_t){ 0 }, WEXITED);
 	close_auto(&b->proc.pidfd);
 	close_auto(&b->proc.control);
-	cgroup_run_retire(&eng->groups, b->run);
-	b->run = 0;
+	cgroup_run_retire(TAKE_PTR(b->groups));
 }
 
 static void discard(struct engine *eng, struct blank *b)
 {
-	end_process(eng, b);
+	end_process(b);
 	(void)store_discard(&eng->store, b->serial, NULL);
 	idpool_free(&eng->ids, &b->ids);
 	trash_empty(&eng->trash);
@@ -74,14 +73,10 @@ static int make(struct engine *eng, struct blank *b, struct err *err)
 /* Without one it is a blank all the same, and whoever takes it hears what is wrong. */
 static void begin_process(struct engine *eng, struct blank *b)
 {
-	const struct run_launch what = { .serial = b->serial,
-					 .ids = &b->ids,
-					 .number = ++eng->next_run };
+	const struct run_launch what = { .serial = b->serial, .ids = &b->ids };
 
-	if (run_launch(eng, &what, &b->proc, NULL) == 0)
-		b->run = what.number;
-	else
-		cgroup_run_retire(&eng->groups, what.number);
+	if (run_launch(eng, &what, &b->proc, &b->groups, NULL) == 0)
+		cgroup_run_stock(b->groups);
 }
 
 static void on_refill(struct ev_timer *timer)
@@ -140,7 +135,7 @@ static bool process_ended(const struct blank *b)
 {
 	struct pollfd p = { .fd = b->proc.pidfd, .events = POLLIN };
 
-	return b->run && poll(&p, 1, 0) != 0;
+	return b->groups && poll(&p, 1, 0) != 0;
 }
 
 int blank_take(struct blanks *all, bool cold, struct blank *ret, struct err *err)
@@ -163,7 +158,7 @@ int blank_take(struct blanks *all, bool cold, struct blank *ret, struct err *err
 	return r;
 }
 
-void blank_end(struct blanks *all, struct blank *b)
+void blank_end(struct blank *b)
 {
-	end_process(all->engine, b);
+	end_process(b);
 }

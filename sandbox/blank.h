@@ -4,7 +4,8 @@
  * slow to find them (ext4 passes over each one that was freed in the last seconds).
  * Namespaces and mounts take a millisecond more.  So a few sandboxes are made when
  * nothing else is to be done, up to a process 1 that waits for its name; mkdir
- * takes one, writes its record, and names it.  A blank has a serial
+ * takes one, writes its record, and names it.  The group of its first command is there
+ * too.  A blank has a serial
  * and user ids, and no record: what is left of them when hutchd dies goes to the
  * trash at its next start, and its process ends with the socket, like an agent.
  */
@@ -15,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/ev.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/launch.h"
 
 struct engine;
@@ -36,12 +38,12 @@ struct blank {
 	struct list link; /* blanks.ready */
 	uint32_t serial;
 	struct id_range ids;
-	uint32_t run;         /* number of its control group; 0: there is no process yet */
-	struct launched proc; /* its descriptors belong to the blank; when run is not 0 */
+	struct cgroup_run *groups; /* owned; NULL: there is no process yet */
+	struct launched proc;      /* owned, when there is one */
 };
 
 /* One that is ready, or else one that is made now, without a process; `cold`: in any case without one.
  * On failure nothing is left of it. Its serial, ids and process are the caller's. */
 int blank_take(struct blanks *, bool cold, struct blank *ret, struct err *);
 /* Ends its process, if it has one still. */
-void blank_end(struct blanks *, struct blank *);
+void blank_end(struct blank *);

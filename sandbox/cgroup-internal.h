@@ -27,3 +27,12 @@ extern const struct cgroup_ops cgroup_v1_ops, cgroup_v2_ops;
 char *cgroup_find_mount(const char *fstype, const char *option, const char *controller);
 /* Writes a short text into BASE/name/file. Negative errno. */
 int cgroup_write(const struct cgroups *, const char *name, const char *file, const char *text);
+
+/* BASE/RUN/COMMAND, or BASE/RUN when command is 0. */
+void cgroup_name(char ret[CGROUP_NAME_LEN], uint32_t run, uint32_t command);
+/* Negative errno; 0 also when it is not there. */
+int cgroup_remove(const struct cgroups *, uint32_t run, uint32_t command);
+/* Kills what is in the groups in `name`. */
+void cgroup_kill_children(struct cgroups *, const char *name);
+/* cgroup_run.c: takes back a group that waits for a command, of each run whose time is over. */
+void cgroup_on_stale(struct ev_timer *);

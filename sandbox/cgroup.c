@@ -20,7 +20,7 @@ DEFINE_AUTO(DIR *, closedir);
 /* When a group that is not empty is looked at again: soon, then more and more seldom. */
 #define SWEEP_FIRST_NS (INT64_C(20) * 1000000)
 #define SWEEP_LAST_NS  (INT64_C(5) * 1000000000)
-#define SWEEP_PER_TURN 32 /* a removal is some ten microseconds */
+#define SWEEP_PER_TURN 4 /* a removal is some ten microseconds, and somebody may wait */
 
 static const struct {
 	const char *name;
@@ -46,6 +46,22 @@ int cgroup_write(const struct cgroups *set, const char *name, const char *file, 
 	if (fd < 0)
 		return -errno;
 	return write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
+void cgroup_name(char ret[CGROUP_NAME_LEN], uint32_t run, uint32_t command)
+{
+	if (command)
+		(void)snprintf(ret, CGROUP_NAME_LEN, "%u/%u", run, command);
+	else
+		(void)snprintf(ret, CGROUP_NAME_LEN, "%u", run);
+}
+
+int cgroup_remove(const struct cgroups *set, uint32_t run, uint32_t command)
+{
+	char name[CGROUP_NAME_LEN];
+
+	cgroup_name(name, run, command);
+	return unlinkat(set->base, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 /* --- finding the hierarchy --- */
@@ -115,7 +131,7 @@ static void remove_children(const struct cgroups *set, const char *name)
 			(void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
 }
 
-static void kill_children(struct cgroups *set, const char *name)
+void cgroup_kill_children(struct cgroups *set, const char *name)
 {
 	int fd = openat(set->base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	AUTO(closedir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -138,7 +154,7 @@ static void clean_up(struct cgroups *set)
 	while (dir && (e = readdir(dir))) {
 		if (e->d_type != DT_DIR || e->d_name[0] == '.')
 			continue;
-		kill_children(set, e->d_name);
+		cgroup_kill_children(set, e->d_name);
 		set->ops->kill(set, e->d_name);
 		remove_children(set, e->d_name);
 		if (unlinkat(set->base, e->d_name, AT_REMOVEDIR) < 0) {
@@ -191,6 +207,8 @@ void cgroups_prepare(struct cgroups *set)
 	for (size_t i = 0; i < CGROUP_WAITS; i++)
 		list_init(&set->retired[i]);
 	ev_timer_init(&set->sweep, on_sweep);
+	list_init(&set->spared);
+	ev_timer_init(&set->stale, cgroup_on_stale);
 }
 
 int cgroups_init(struct cgroups *set, struct ev_loop *loop, const char *want, int state_fd,
@@ -215,17 +233,6 @@ int cgroups_init(struct cgroups *set, struct ev_loop *loop, const char *want, in
 			set->why = why;
 	}
 	return any ? 0 : err_say(err, EINVAL, "cgroup '%s': not one of auto, v2, v1, none", want);
-}
-
-static int remove_name(struct cgroups *set, uint32_t run, uint32_t command)
-{
-	char name[CGROUP_NAME_LEN];
-
-	if (command)
-		(void)snprintf(name, sizeof(name), "%u/%u", run, command);
-	else
-		(void)snprintf(name, sizeof(name), "%u", run);
-	return unlinkat(set->base, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 /* Each list is sorted by itself, since all in it wait equally long. */
@@ -262,7 +269,7 @@ static void sweep_one(struct cgroup *g, int64_t now)
 {
 	if (g->doomed && g->command)
 		cgroup_kill(g);
-	if (remove_name(g->set, g->run, g->command) < 0) {
+	if (cgroup_remove(g->set, g->run, g->command) < 0) {
 		wait_again(g, now);
 		return;
 	}
@@ -295,6 +302,7 @@ void cgroups_done(struct cgroups *set)
 	struct cgroup *g, *next;
 
 	ev_timer_cancel(&set->sweep);
+	ev_timer_cancel(&set->stale);
 	for (size_t i = 0; i < CGROUP_WAITS; i++)
 		list_for_each_safe (g, next, &set->retired[i], link) {
 			list_del(&g->link);
@@ -310,95 +318,11 @@ void cgroups_done(struct cgroups *set)
 
 /* --- groups --- */
 
-static int make(struct cgroups *set, const char *name, const struct id_range *ids, struct err *err)
-{
-	int r;
-
-	/* One of that name can only be left of a crash: it is never used as it is. */
-	if (mkdirat(set->base, name, 0755) < 0 &&
-	    (errno != EEXIST || unlinkat(set->base, name, AT_REMOVEDIR) < 0 ||
-	     mkdirat(set->base, name, 0755) < 0))
-		return err_set(err, errno, "make the control group '%s/%s'", set->path, name);
-	r = set->ops->allow(set, name, ids, err);
-	if (r < 0)
-		(void)unlinkat(set->base, name, AT_REMOVEDIR);
-	return r;
-}
-
-int cgroup_run_make(struct cgroups *set, uint32_t run, const struct id_range *ids, int *ret_fd,
-		    struct err *err)
-{
-	char name[CGROUP_NAME_LEN];
-	int r;
-
-	*ret_fd = -1;
-	if (set->kind == CGROUP_NONE)
-		return 0;
-	(void)snprintf(name, sizeof(name), "%u", run);
-	r = make(set, name, ids, err);
-	if (r < 0 || !set->ops->clones)
-		return r;
-	*ret_fd = set->ops->open_join(set, name, err);
-	if (*ret_fd >= 0)
-		return 0;
-	r = *ret_fd;
-	*ret_fd = -1;
-	(void)remove_name(set, run, 0);
-	return r;
-}
-
-static struct cgroup *new_group(struct cgroups *set, uint32_t run, uint32_t command)
-{
-	struct cgroup *g = calloc(1, sizeof(*g));
-
-	if (g) {
-		*g = (struct cgroup){ .set = set, .run = run, .command = command };
-		list_init(&g->link);
-	}
-	return g;
-}
-
-void cgroup_run_retire(struct cgroups *set, uint32_t run)
-{
-	char name[CGROUP_NAME_LEN];
-	struct cgroup *g;
-
-	if (set->kind == CGROUP_NONE)
-		return;
-	(void)snprintf(name, sizeof(name), "%u", run);
-	kill_children(set, name);
-	set->ops->kill(set, name);
-	g = new_group(set, run, 0);
-	if (g)
-		cgroup_retire(g); /* without memory: at the end of hutchd */
-}
-
-struct cgroup *cgroup_make(struct cgroups *set, uint32_t run, uint32_t command,
-			   const struct id_range *ids, struct err *err)
-{
-	char name[CGROUP_NAME_LEN];
-	struct cgroup *g;
-
-	if (set->kind == CGROUP_NONE)
-		return NULL;
-	g = new_group(set, run, command);
-	if (!g) {
-		err_set(err, ENOMEM, "make a control group");
-		return NULL;
-	}
-	(void)snprintf(name, sizeof(name), "%u/%u", run, command);
-	if (make(set, name, ids, err) < 0) {
-		free(g);
-		return NULL;
-	}
-	return g;
-}
-
 int cgroup_open_join(struct cgroup *g, struct err *err)
 {
 	char name[CGROUP_NAME_LEN];
 
-	(void)snprintf(name, sizeof(name), "%u/%u", g->run, g->command);
+	cgroup_name(name, g->run, g->command);
 	return g->set->ops->open_join(g->set, name, err);
 }
 
@@ -406,7 +330,7 @@ void cgroup_kill(struct cgroup *g)
 {
 	char name[CGROUP_NAME_LEN];
 
-	(void)snprintf(name, sizeof(name), "%u/%u", g->run, g->command);
+	cgroup_name(name, g->run, g->command);
 	g->set->ops->kill(g->set, name);
 }
 

@@ -14,7 +14,8 @@
  * kernel, 10 ms and more.  On v2 a process is cloned into its group; on v1 the
  * child writes "0" to `tasks`, through a descriptor that hutchd has opened.
  *
- * A group is used once.  It is removed off the request's path, when it is empty.
+ * A group is used once.  It is made and removed off the request's path: see
+ * cgroup_run.c for when it is made; it is removed when it is empty, a few a turn.
  */
 #pragma once
 
@@ -37,10 +38,13 @@ struct cgroups {
 	char *path;                   /* of base */
 	struct err why;               /* of CGROUP_NONE */
 	struct ev_loop *loop;         /* borrowed */
-	uint32_t last_run;            /* the highest number of a run that may still have a group */
+	uint32_t last_run;            /* the highest number of a run that may have a group */
 	/* struct cgroup.link, by how long they wait before they are looked at again */
 	struct list retired[CGROUP_WAITS];
 	struct ev_timer sweep;
+	struct list spared;    /* struct cgroup_run.link, by stale_at */
+	unsigned spares;       /* groups that were made ahead, of all runs */
+	struct ev_timer stale; /* takes them back from runs where nothing happens */
 };
 
 /* The group of one command. */
@@ -65,16 +69,36 @@ int cgroups_init(struct cgroups *, struct ev_loop *, const char *want, int state
 void cgroups_done(struct cgroups *);
 const char *cgroup_kind_name(enum cgroup_kind);
 
-/* The group of a run of a sandbox, in which process 1 is: *ret_fd is for CLONE_INTO_CGROUP, the caller's,
- * -1 where that is not how it is done. */
-int cgroup_run_make(struct cgroups *, uint32_t run, const struct id_range *, int *ret_fd,
-		    struct err *);
-/* Kills all that is in it and lets it be removed, with the groups in it. */
-void cgroup_run_retire(struct cgroups *, uint32_t run);
+/* The groups of one run of a sandbox: one for process 1, and in that one for each command.
+ *
+ * A command takes a group that was made ahead, while nobody waited, and numbers count up in a
+ * run: no group is used twice, and none has the name of one that was there before. */
+struct cgroup_run {
+	struct cgroups *set;
+	uint32_t number; /* no other run of this hutchd has it */
+	uint32_t next;   /* number of the next group */
+	struct id_range ids;
+	struct cgroup *spare; /* made ahead; NULL: there is none */
+	struct list link;     /* cgroups.spared, while a command may come soon */
+	int64_t stale_at;     /* when it does not look so any more; ev_now() time */
+	struct ev_task prepare;
+};
 
-/* NULL without an error where there are no groups. */
-struct cgroup *cgroup_make(struct cgroups *, uint32_t run, uint32_t command,
-			   const struct id_range *, struct err *);
+/* A new one; where there are no groups, one that does nothing. *ret_fd is for CLONE_INTO_CGROUP,
+ * the caller's, -1 where that is not how it is done. */
+int cgroup_run_new(struct cgroups *, const struct id_range *, struct cgroup_run **ret, int *ret_fd,
+		   struct err *);
+/* Kills all that is in it and lets it be removed, with the groups in it. Frees it; NULL is fine. */
+void cgroup_run_retire(struct cgroup_run *);
+/* Makes a group ahead, now; it stays until it is taken. One that cannot be made is tried again
+ * by cgroup_take(). */
+void cgroup_run_stock(struct cgroup_run *);
+/* A command may come soon: the same when this turn of the loop is over, for a while. */
+void cgroup_run_expect(struct cgroup_run *);
+/* For one command: the one that was made ahead, or one that is made now. NULL without an error where
+ * there are no groups. */
+struct cgroup *cgroup_take(struct cgroup_run *, struct err *);
+
 /* A descriptor for the agent, which puts the command's first process into it. The caller's. */
 int cgroup_open_join(struct cgroup *, struct err *);
 /* Every process in it, at once; a fork storm cannot outrun it. */

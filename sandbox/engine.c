@@ -185,7 +185,6 @@ static int engine_init(struct engine *eng, const struct engine_config *config, s
 	if (r == 0)
 		r = cgroups_init(&eng->groups, eng->loop, config->cgroup ? config->cgroup : "auto",
 				 eng->store.fd, err);
-	eng->next_run = eng->groups.last_run;
 	if (r == 0)
 		r = lo_request_build(&eng->lo, err);
 	if (r == 0)

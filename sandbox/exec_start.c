@@ -128,8 +128,7 @@ static int make_group(struct message *m, struct exec *ex, struct err *err)
 	if (set->kind == CGROUP_NONE)
 		return 0;
 	if (!ex->group) {
-		ex->group = cgroup_make(set, ex->sandbox->run->number, ex->serial, ex->sandbox->ids,
-					err);
+		ex->group = cgroup_take(ex->sandbox->run->groups, err);
 		if (!ex->group)
 			return err->code ? -err->code : -EIO;
 		ex->group->owner = ex;

@@ -69,7 +69,9 @@ static void on_exec_event(struct sandbox_run *run, const struct agent_event *ev)
 		return;
 	}
 	run->owed--;
-	if (!ex) /* removed meanwhile */
+	if (ev->kind != AGENT_EXITED)
+		cgroup_run_expect(run->groups); /* now, while it runs: see cgroup_run.c */
+	if (!ex)                                /* removed meanwhile */
 		return;
 	if (ex->state == EXEC_DONE || ex->unwritten || !list_empty(&ex->unsent)) {
 		run_break(run, "it spoke of a command that it does not have");
@@ -115,6 +117,7 @@ static void on_event(struct sandbox_run *run, const struct agent_event *ev)
 			return;
 		}
 		run->ready = true;
+		cgroup_run_expect(run->groups);
 		sandbox_on_ready(run->sandbox);
 		return;
 	case AGENT_SETUP_FAILED:
@@ -167,8 +170,8 @@ static void update_interest(struct sandbox_run *run)
 
 	if (!run->control.live || waiting == run->watching)
 		return;
-	if (ev_mod(run->sandbox->engine->loop, &run->control,
-		   EPOLLIN | (waiting ? EPOLLOUT : 0)) == 0)
+	if (ev_mod(run->sandbox->engine->loop, &run->control, EPOLLIN | (waiting ? EPOLLOUT : 0)) ==
+	    0)
 		run->watching = waiting;
 }
 
@@ -281,7 +284,7 @@ static void run_over(struct sandbox_run *run)
 		mounts_cancel(TAKE_PTR(run->mounts));
 	sb->run = NULL;
 	sandbox_on_end(sb, run);
-	cgroup_run_retire(&sb->engine->groups, run->number);
+	cgroup_run_retire(TAKE_PTR(run->groups));
 	run_unref(run); /* taken by run_reaped() */
 }
 
@@ -399,11 +402,12 @@ static int run_watch(struct sandbox_run *run, struct err *err)
 }
 
 int run_launch(struct engine *eng, const struct run_launch *what, struct launched *ret,
-	       struct err *err)
+	       struct cgroup_run **ret_groups, struct err *err)
 {
 	auto_close int dir = store_sandbox_dir(&eng->store, what->serial, false, err);
 	auto_close int group = -1;
 	auto_free char *path = NULL;
+	struct cgroup_run *groups;
 	char name[STORE_NAME_LEN];
 	int r;
 	struct launch_plan plan = {
@@ -420,15 +424,20 @@ int run_launch(struct engine *eng, const struct run_launch *what, struct launche
 
 	if (dir < 0)
 		return dir;
-	r = cgroup_run_make(&eng->groups, what->number, what->ids, &group, err);
-	if (r < 0)
-		return r;
-	plan.cgroup_fd = group;
 	store_sandbox_name(name, what->serial);
 	if (asprintf(&path, "%s/%s/layer", eng->store.path, name) < 0)
 		return err_set(err, ENOMEM, "name the layer");
+	r = cgroup_run_new(&eng->groups, what->ids, &groups, &group, err);
+	if (r < 0)
+		return r;
+	plan.cgroup_fd = group;
 	plan.layer_path = path;
-	return launch(&plan, ret, err);
+	r = launch(&plan, ret, err);
+	if (r < 0)
+		cgroup_run_retire(groups);
+	else
+		*ret_groups = groups;
+	return r;
 }
 
 /* Its process 1: the one that waits for a name, or a new one. */
@@ -444,13 +453,11 @@ static int begin(struct sandbox_run *run, struct sandbox *sb, struct blank *blan
 				   .mounts_n = sb->spec.mounts_n };
 
 	launch_name_fill(&name, *sb->spec.hostname ? sb->spec.hostname : sb->id);
-	if (blank && blank->run) {
-		run->number = blank->run;
+	if (blank && blank->groups) {
 		*ret = blank->proc;
 		return launch_name_send(blank->proc.control, &name, err);
 	}
-	run->number = what.number = ++eng->next_run;
-	return run_launch(eng, &what, ret, err);
+	return run_launch(eng, &what, ret, &run->groups, err);
 }
 
 static void on_mounts(void *owner, const struct mounts_reply *reply, const struct fds *fds)
@@ -498,13 +505,11 @@ int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 	if (r < 0) {
 		if (run->mounts)
 			mounts_cancel(run->mounts);
-		if (run->number && !(blank && blank->run)) /* else the caller's, with its process */
-			cgroup_run_retire(&sb->engine->groups, run->number);
 		free(run);
 		return r;
 	}
-	if (blank)
-		blank->run = 0; /* ours from here on */
+	if (blank && blank->groups)
+		run->groups = TAKE_PTR(blank->groups); /* and its process is ours from here on */
 	run->pid = proc.pid;
 	run->refs = 2; /* its sources */
 	ev_task_init(&run->finish, on_finish);
@@ -523,7 +528,7 @@ int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 			mounts_cancel(run->mounts);
 		(void)pidfd_send_signal(proc.pidfd, SIGKILL, NULL, 0);
 		(void)waitpid(proc.pid, NULL, 0);
-		cgroup_run_retire(&sb->engine->groups, run->number);
+		cgroup_run_retire(TAKE_PTR(run->groups));
 		if (!run->pidfd.next_dead) /* not in the loop's hands */
 			run->refs--;
 		run_unref(run);

@@ -41,7 +41,6 @@ struct engine {
 	struct event_log events; /* all */
 	struct list event_logs;  /* struct event_log.link, of users */
 	uint64_t event_seq;
-	uint32_t next_run;
 	struct lo_request lo;
 	struct list mount_jobs;            /* struct mounts_job.link */
 	const char *const *mounts_allowed; /* borrowed; NULL: none */
@@ -62,15 +61,15 @@ struct sandbox_run {
 	struct sandbox *sandbox; /* holds a reference */
 	struct list link;        /* engine.runs */
 	pid_t pid;
-	uint32_t number; /* of its cgroup */
+	struct cgroup_run *groups; /* owned */
 	struct ev_source pidfd, control;
 	unsigned refs;             /* one per source that the loop may still have in its hands */
 	bool ready;                /* the agent has said so */
 	bool broke;                /* it said what no agent says */
 	bool ending;               /* SIGKILL was sent: asked for, or with a fault */
 	struct mounts_job *mounts; /* NULL: none is being opened */
-	bool watching;      /* for room in the socket */
 	struct err fault;          /* why it ends, if that was not asked for; code 0: it was */
+	bool watching;             /* for room in the socket */
 	bool full;          /* the socket took no more, and has not said since that there is room */
 	uint64_t owed;      /* events of commands that it may still send */
 	struct list outbox; /* struct run_signal_msg: the socket was full */
@@ -81,14 +80,15 @@ struct sandbox_run {
 
 /* What to launch; all borrowed. */
 struct run_launch {
-	uint32_t serial, number; /* of the sandbox; of the control group */
+	uint32_t serial; /* of the sandbox */
 	const struct id_range *ids;
 	const struct launch_name *name; /* NULL: it waits for one */
 	const struct spec_mount *mounts;
 	size_t mounts_n;
 };
-/* Makes the control group, which is the caller's to retire also on failure, and process 1 in it. */
-int run_launch(struct engine *, const struct run_launch *, struct launched *ret, struct err *);
+/* Makes a control group, and process 1 in it. On failure nothing is left. */
+int run_launch(struct engine *, const struct run_launch *, struct launched *ret,
+	       struct cgroup_run **ret_groups, struct err *);
 /* Launches process 1, or takes the one of `blank` (may be NULL), which is the caller's still on
  * failure; sandbox.run is set on success. */
 int run_start(struct sandbox *, struct blank *blank, struct err *);

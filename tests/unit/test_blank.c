@@ -10,7 +10,7 @@ static bool full(struct engine *eng)
 	if (eng->blanks.count < 4)
 		return false;
 	list_for_each (b, &eng->blanks.ready, link)
-		if (!b->run)
+		if (!b->groups)
 			return false;
 	return true;
 }
@@ -26,6 +26,16 @@ static void says(struct sandbox *sb, const char *script, const char *want)
 		read_all(&ex->stream[EXEC_STDOUT], text, sizeof(text));
 	exec_request_done(&req);
 	is_str(text, want, "%s: %s", sb->id, script);
+}
+
+/* The groups of its commands are made ahead too. */
+static void has_spare(const struct cgroup_run *run, const char *id, unsigned number)
+{
+	if (run->set->kind == CGROUP_NONE)
+		ok(true, "%s # SKIP no control groups", id);
+	else
+		ok(run->spare && run->spare->command == number, "%s: group %u waits for a command",
+		   id, number);
 }
 
 static struct sandbox *made_from(struct engine *eng, const char *id, pid_t want)
@@ -48,6 +58,7 @@ int main(int argc, char **argv)
 	struct engine *eng;
 	struct sandbox *sb;
 	pid_t pid[4], last;
+	uint32_t before;
 	struct blank *b;
 	int n = 0;
 
@@ -60,13 +71,21 @@ int main(int argc, char **argv)
 		return 1;
 	eng = open_engine();
 	ok(turn_until(full(eng)), "some are made when the loop has time");
+	has_spare(list_first(&eng->blanks.ready, struct blank, link)->groups, "one to be", 1);
 	sb = made_from(eng, "one", first_pid(eng));
+	has_spare(sb->run->groups, "one", 1);
 	says(sb, "hostname; cat /etc/hostname; grep one /etc/hosts; ps -e -o comm= | head -n 1",
 	     "one\none\n127.0.1.1\tone\nhutch-agent\n");
+	has_spare(sb->run->groups, "one", 2);
+	before = sb->run->groups->number;
 	ok(sandbox_stop(sb, NULL) == 0 && turn_until(sandbox_gone(sb)) &&
 		   sandbox_start(sb, NULL) == 0 && turn_until(sb->state == SANDBOX_RUNNING),
 	   "one: stops and starts again");
+	ok(sb->run->groups->number > before, "one: with groups of another name");
+	(void)ev_turn(&loop, 0);
+	has_spare(sb->run->groups, "one", 1);
 	says(sb, "hostname; cat /etc/hostname", "one\none\n");
+	has_spare(sb->run->groups, "one", 2);
 	ok(turn_until(full(eng)), "and more are made");
 
 	(void)kill(first_pid(eng), SIGKILL);

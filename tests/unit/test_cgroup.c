@@ -1,4 +1,5 @@
-/* Control groups without an engine: thousands that are retired, busy ones, what a crash left. */
+/* Control groups without an engine: made ahead, thousands that are retired, busy ones, what a crash left. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -37,6 +38,68 @@ static bool turn_until_gone(int n, int64_t ms)
 	return gone >= n;
 }
 
+static struct cgroup_run *new_run(struct cgroups *set, const char *kind)
+{
+	struct cgroup_run *run = NULL;
+	struct err err = { 0 };
+	int fd = -1;
+
+	ok(cgroup_run_new(set, &ids, &run, &fd, &err) == 0, "%s: a run: %s", kind, err.msg);
+	close_auto(&fd);
+	return run;
+}
+
+/* A group, which the test has to retire; `gone` counts when it was removed. */
+static struct cgroup *take(struct cgroup_run *run)
+{
+	struct cgroup *g = cgroup_take(run, NULL);
+
+	if (g)
+		g->gone = on_gone;
+	return g;
+}
+
+/* What a command's end says of the next one, and the loop's turn behind that. */
+static void expect(struct cgroup_run *run)
+{
+	cgroup_run_expect(run);
+	(void)ev_turn(&loop, 0);
+}
+
+/* Groups in BASE, or in BASE/name. */
+static int count(const struct cgroups *set, const char *name)
+{
+	char path[512];
+	struct dirent *e;
+	DIR *d;
+	int n = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", set->path, name);
+	d = opendir(path);
+	while (d && (e = readdir(d)))
+		n += e->d_type == DT_DIR && e->d_name[0] != '.';
+	if (d)
+		(void)closedir(d);
+	return n;
+}
+
+static int count_in(const struct cgroup_run *run)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%u", run->number);
+	return count(run->set, name);
+}
+
+static bool turn_until_empty(struct cgroups *set)
+{
+	int64_t end = ev_now() + 10 * INT64_C(1000000000);
+
+	while (count(set, ".") && ev_now() < end)
+		(void)ev_turn(&loop, 50);
+	return count(set, ".") == 0;
+}
+
 #define STORM_WIDTH 2
 
 /* Processes that live for a few milliseconds and leave a child that does the same: they are never the ones
@@ -60,6 +123,8 @@ static pid_t begin_storm(struct cgroups *set, struct cgroup *g)
 		for (;;)
 			(void)pause();
 	}
+	if (pid < 0)
+		return pid;
 	(void)waitpid(pid, NULL, WUNTRACED);
 	(void)snprintf(path, sizeof(path), "%s/%u/%u/cgroup.procs", set->path, g->run, g->command);
 	f = fopen(path, "we");
@@ -71,10 +136,10 @@ static pid_t begin_storm(struct cgroups *set, struct cgroup *g)
 	return pid;
 }
 
-static void test_busy(struct cgroups *set, const char *kind)
+static void test_busy(struct cgroups *set, struct cgroup_run *run, const char *kind)
 {
 	struct err err = { 0 };
-	struct cgroup *g = cgroup_make(set, 1, 1, &ids, &err), *kept = g, *other;
+	struct cgroup *g = cgroup_take(run, &err), *kept = g, *other;
 	int fd = g ? cgroup_open_join(g, &err) : -1;
 	pid_t pid;
 
@@ -93,11 +158,9 @@ static void test_busy(struct cgroups *set, const char *kind)
 	gone = 0;
 	cgroup_retire(g);
 	ok(!turn_until_gone(1, 1400) && kept, "%s: stays while somebody is in it", kind);
-	other = cgroup_make(set, 1, 2, &ids, &err);
-	if (other) {
-		other->gone = on_gone;
+	other = take(run);
+	if (other)
 		cgroup_retire(other);
-	}
 	ok(other && turn_until_gone(1, 300) && kept, "%s: another one does not wait for it", kind);
 	gone = 0;
 	cgroup_kill(g);
@@ -105,7 +168,7 @@ static void test_busy(struct cgroups *set, const char *kind)
 	ok(waitpid(pid, NULL, 0) == pid, "%s: the first of them too", kind);
 }
 
-static void test_many(struct cgroups *set, const char *kind)
+static void test_many(struct cgroup_run *run, const char *kind)
 {
 	int64_t longest = 0, begin, end = ev_now() + 20 * INT64_C(1000000000);
 	struct err err = { 0 };
@@ -113,7 +176,7 @@ static void test_many(struct cgroups *set, const char *kind)
 
 	gone = 0;
 	for (uint32_t i = 0; i < MANY; i++) {
-		struct cgroup *g = cgroup_make(set, 1, 10 + i, &ids, &err);
+		struct cgroup *g = cgroup_take(run, &err);
 
 		if (!g)
 			break;
@@ -133,17 +196,177 @@ static void test_many(struct cgroups *set, const char *kind)
 	ok(longest < 100000000, "%s: no turn takes long", kind);
 }
 
+static void test_ahead(struct cgroups *set, const char *kind)
+{
+	struct cgroup_run *run = new_run(set, kind);
+	struct cgroup *g[4] = { NULL }, *spare;
+
+	if (!run)
+		return;
+	gone = 0;
+	cgroup_run_expect(run);
+	is_int(count_in(run), 0, "%s: nothing is made in the turn of the request", kind);
+	(void)ev_turn(&loop, 0);
+	is_int(count_in(run), 1, "%s: but behind it", kind);
+	spare = run->spare;
+	expect(run);
+	ok(spare && run->spare == spare && set->spares == 1, "%s: one, not more", kind);
+	g[0] = take(run);
+	ok(g[0] == spare && !run->spare, "%s: a command takes it", kind);
+	is_int(count_in(run), 1, "%s: and makes none", kind);
+	g[1] = take(run); /* they come faster than groups are made */
+	g[2] = take(run);
+	is_int(count_in(run), 3, "%s: where there is none it is made", kind);
+	expect(run);
+	g[3] = take(run);
+	for (uint32_t i = 0; i < ARRAY_SIZE(g); i++) {
+		is_int(g[i] ? g[i]->command : 0, i + 1, "%s: numbers count up", kind);
+		if (g[i])
+			cgroup_retire(g[i]);
+	}
+	ok(turn_until_gone(4, 5000), "%s: used ones go", kind);
+	expect(run);
+	ok(run->spare && run->spare->command == 5, "%s: and none is used again", kind);
+	cgroup_run_expect(run); /* and it ends before its turn comes */
+	cgroup_run_retire(run);
+	ok(turn_until_empty(set), "%s: with a run its spare one goes", kind);
+	is_int(set->spares, 0, "%s: and is counted out", kind);
+}
+
+static void test_stale(struct cgroups *set, const char *kind)
+{
+	struct cgroup_run *idle = new_run(set, kind), *busy = new_run(set, kind);
+	struct cgroup_run *blank = new_run(set, kind);
+	struct cgroup *g;
+
+	if (!idle || !busy || !blank)
+		return;
+	cgroup_run_stock(blank);
+	expect(idle);
+	expect(busy);
+	expect(idle);
+	expect(busy);
+	ok(ev_now() + 60 * INT64_C(1000000000) > idle->stale_at && busy->stale_at > idle->stale_at,
+	   "%s: the time of a spare one is limited", kind);
+	idle->stale_at = ev_now(); /* the first of the list */
+	ev_timer_set(&loop, &set->stale, idle->stale_at);
+	(void)ev_turn(&loop, 0);
+	ok(!idle->spare && busy->spare && blank->spare && set->spares == 2,
+	   "%s: that of an idle run is taken back, others not", kind);
+	for (int64_t end = ev_now() + 5 * INT64_C(1000000000); count_in(idle) && ev_now() < end;)
+		(void)ev_turn(&loop, 50);
+	is_int(count_in(idle) * 100 + count_in(busy) * 10 + count_in(blank), 11, "%s: and removed",
+	       kind);
+	g = take(idle);
+	ok(g && g->command == 2, "%s: a command there finds one all the same", kind);
+	if (g)
+		cgroup_retire(g);
+	ok(!list_empty(&set->stale.link) && set->stale.at == busy->stale_at,
+	   "%s: the next one's time is awaited", kind);
+	cgroup_run_retire(idle);
+	cgroup_run_retire(busy);
+	cgroup_run_retire(blank);
+	ok(turn_until_empty(set) && set->spares == 0, "%s: none is left", kind);
+}
+
+/* As many sandboxes as there may be, each with a command a moment ago. */
+static void test_spares_max(struct cgroups *set, const char *kind)
+{
+	struct cgroup_run *run[300] = { NULL };
+	unsigned spares = 0;
+	struct cgroup *g;
+	int fd = -1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(run); i++)
+		if (cgroup_run_new(set, &ids, &run[i], &fd, NULL) == 0) {
+			close_auto(&fd);
+			cgroup_run_expect(run[i]);
+		}
+	(void)ev_turn(&loop, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(run); i++)
+		spares += run[i] && run[i]->spare;
+	ok(spares == set->spares && spares > 100 && spares < ARRAY_SIZE(run),
+	   "%s: not every run has one (%u)", kind, spares);
+	g = take(run[ARRAY_SIZE(run) - 1]);
+	ok(g, "%s: one without runs commands", kind);
+	if (g)
+		cgroup_retire(g);
+	for (size_t i = 0; i < ARRAY_SIZE(run); i++)
+		cgroup_run_retire(run[i]);
+	ok(turn_until_empty(set) && set->spares == 0, "%s: all go", kind);
+}
+
+/* Of two commands whose groups were made ahead, the kill of one reaches all of its own, and
+ * nobody else. */
+static void test_kill(struct cgroups *set, const char *kind)
+{
+	struct cgroup_run *run = new_run(set, kind), *next;
+	struct cgroup *near, *storm;
+	pid_t pid, neighbour;
+	uint32_t number;
+
+	if (!run)
+		return;
+	expect(run);
+	near = take(run);
+	expect(run);
+	storm = take(run);
+	ok(near && storm, "%s: two groups", kind);
+	if (!near || !storm)
+		return;
+	neighbour = begin_storm(set, near);
+	pid = begin_storm(set, storm);
+	expect(run);
+	gone = 0;
+	cgroup_kill(storm);
+	cgroup_retire(storm);
+	ok(turn_until_gone(1, 10000), "%s: a storm ends", kind);
+	ok(waitpid(pid, NULL, 0) == pid, "%s: and its first process", kind);
+	ok(!cgroup_empty(near) && waitpid(neighbour, NULL, WNOHANG) == 0,
+	   "%s: the neighbour's runs on", kind);
+	ok(run->spare && cgroup_empty(run->spare), "%s: nobody is in the one that waits", kind);
+	number = run->number;
+	cgroup_retire(near);
+	cgroup_run_retire(run); /* as if its sandbox were stopped */
+	next = new_run(set, kind);
+	ok(next && next->number > number && next->next == 1, "%s: started again, a new name", kind);
+	ok(waitpid(neighbour, NULL, 0) == neighbour, "%s: nothing lives of what was before", kind);
+	cgroup_run_retire(next);
+	ok(turn_until_empty(set), "%s: no group either", kind);
+}
+
+static void test_none(int state)
+{
+	struct cgroups set;
+	struct cgroup_run *run;
+	struct err err = { 0 };
+
+	ok(cgroups_init(&set, &loop, "none", state, &err) == 0, "none: %s", err.msg);
+	run = new_run(&set, "none");
+	if (!run)
+		return;
+	cgroup_run_stock(run);
+	expect(run);
+	ok(!run->spare && !cgroup_take(run, &err) && !err.code, "none: has none, and no error");
+	cgroup_run_retire(run);
+	cgroup_run_retire(NULL);
+	cgroups_done(&set);
+}
+
 static void test_left(const char *kind, int state)
 {
 	struct cgroups first, second;
+	struct cgroup_run *run, *later;
 	struct err err = { 0 };
 	char deep[512];
-	int fd = -1;
 
 	ok(cgroups_init(&first, &loop, kind, state, &err) == 0, "%s: again: %s", kind, err.msg);
 	is_int(first.last_run, 0, "%s: nothing is left", kind);
-	ok(cgroup_run_make(&first, 7, &ids, &fd, &err) == 0, "%s: run 7: %s", kind, err.msg);
-	close_auto(&fd);
+	first.last_run = 6;
+	run = new_run(&first, kind);
+	if (!run)
+		return;
+	cgroup_run_stock(run);
 	/* What cannot be removed, as if somebody in it did not die. */
 	(void)snprintf(deep, sizeof(deep), "%s/7/1", first.path);
 	(void)mkdir(deep, 0755);
@@ -151,8 +374,14 @@ static void test_left(const char *kind, int state)
 	(void)mkdir(deep, 0755);
 	ok(cgroups_init(&second, &loop, kind, state, &err) == 0, "%s: a crash later", kind);
 	is_int(second.last_run, 7, "%s: numbers go on behind what is left", kind);
+	later = new_run(&second, kind);
+	ok(later && later->number == 8, "%s: also those of runs", kind);
+	cgroup_run_retire(later);
 	(void)rmdir(deep);
 	cgroups_done(&second);
+	ok(access(first.path, F_OK) < 0, "%s: what a crash left goes", kind);
+	free(run->spare);
+	free(run);
 	(void)close(first.base);
 	free(first.path);
 }
@@ -171,22 +400,28 @@ int main(void)
 		return 1;
 	state = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct cgroup_run *run;
 		struct cgroups set;
-		int fd = -1;
 
 		if (cgroups_init(&set, &loop, kinds[i], state, &err) < 0) {
 			ok(true, "%s # SKIP %s", kinds[i], err.msg);
 			continue;
 		}
-		ok(cgroup_run_make(&set, 1, &ids, &fd, &err) == 0, "%s: run 1", kinds[i]);
-		close_auto(&fd);
-		test_busy(&set, kinds[i]);
-		test_many(&set, kinds[i]);
-		cgroup_run_retire(&set, 1);
+		test_ahead(&set, kinds[i]);
+		test_stale(&set, kinds[i]);
+		test_spares_max(&set, kinds[i]);
+		test_kill(&set, kinds[i]);
+		run = new_run(&set, kinds[i]);
+		if (run) {
+			test_busy(&set, run, kinds[i]);
+			test_many(run, kinds[i]);
+		}
+		cgroup_run_retire(run);
 		cgroups_done(&set);
 		ok(access(dir, F_OK) == 0, "%s: done", kinds[i]);
 		test_left(kinds[i], state);
 	}
+	test_none(state);
 	(void)close(state);
 	ev_done(&loop);
 	ok(rmdir(dir) == 0, "cleaned up");
