@@ -306,6 +306,22 @@ int json_get_size(const cJSON *value, uint64_t *ret, struct err *err)
 	return 0;
 }
 
+int64_t json_int(const cJSON *obj, const char *key, int64_t min, int64_t max, int64_t missing)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	/* Compared before it is converted: a double that does not fit is undefined behaviour. */
+	if (!cJSON_IsNumber(item) || !(item->valuedouble >= (double)min) ||
+	    !(item->valuedouble <= (double)max))
+		return missing;
+	return (int64_t)item->valuedouble;
+}
+
+uint32_t json_uint32(const cJSON *obj, const char *key)
+{
+	return (uint32_t)json_int(obj, key, 0, UINT32_MAX, 0);
+}
+
 bool utf8_valid(const char *bytes, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n) {

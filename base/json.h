@@ -66,6 +66,14 @@ int json_get_bool(const cJSON *, bool *ret, struct err *);
  * by 1024. */
 int json_get_size(const cJSON *, uint64_t *ret, struct err *);
 
+/* From an object that we wrote ourselves: the number `key`, its fraction cut off, if it lies in
+ * [min, max], and else `missing`. JSON holds whole numbers up to 2^53: that much either way is what
+ * the bounds may be. */
+#define JSON_INT_MAX (INT64_C(1) << 53)
+int64_t json_int(const cJSON *obj, const char *key, int64_t min, int64_t max, int64_t missing);
+/* The same for what any uint32_t may be, and 0 is nothing. */
+uint32_t json_uint32(const cJSON *obj, const char *key);
+
 /* Is this UTF-8, without surrogates and over-long forms? */
 bool utf8_valid(const char *bytes, size_t len);
 /* Appends the bytes as a JSON string with quotes; what is not UTF-8 becomes U+FFFD. */

@@ -190,11 +190,10 @@ struct loader {
 	bool stale; /* something in it is gone or was not over */
 };
 
-static double number(const cJSON *doc, const char *key)
+/* Serials, and the numbers of nodes that count, which are no higher. */
+static uint32_t number(const cJSON *doc, const char *key)
 {
-	const cJSON *item = cJSON_GetObjectItemCaseSensitive(doc, key);
-
-	return cJSON_IsNumber(item) ? item->valuedouble : 0;
+	return (uint32_t)json_int(doc, key, 0, (INT64_C(1) << EXEC_SERIAL_BITS) - 1, 0);
 }
 
 /* What was written, or what was set so far. Never fails but for memory: a request of another version
@@ -233,7 +232,7 @@ static int load_commit(struct loader *l, const cJSON *doc, uint32_t serial)
 {
 	const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "name"));
 	const char *at = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "at"));
-	struct exec_record rec = { .serial = serial, .number = (uint32_t)number(doc, "num") };
+	struct exec_record rec = { .serial = serial, .number = number(doc, "num") };
 	struct sandbox *sb = l->sandbox;
 	struct exec *ex = exec_find_serial(sb, serial);
 	int r;
@@ -243,8 +242,8 @@ static int load_commit(struct loader *l, const cJSON *doc, uint32_t serial)
 	r = load_request(&rec, doc);
 	if (r < 0)
 		return r;
-	rec.request.by = (uid_t)number(doc, "by");
-	rec.request.unique = (uint64_t)number(doc, "unique");
+	rec.request.by = json_uint32(doc, "by");
+	rec.request.unique = (uint64_t)json_int(doc, "unique", 0, JSON_INT_MAX, 0);
 	(void)snprintf(rec.name, sizeof(rec.name), "%s", name);
 	if (at)
 		(void)rfc3339_parse(at, &rec.created_at);
@@ -266,7 +265,7 @@ static int load_commit(struct loader *l, const cJSON *doc, uint32_t serial)
 static int load_line(struct loader *l, const char *line, size_t len)
 {
 	AUTO(cJSON_Delete) cJSON *doc = json_parse(line, len, LINE_MAX_BYTES, NULL);
-	uint32_t serial = (uint32_t)number(doc, "n");
+	uint32_t serial = number(doc, "n");
 	struct sandbox *sb = l->sandbox;
 	const cJSON *res;
 	struct exec *ex;
@@ -275,9 +274,9 @@ static int load_line(struct loader *l, const char *line, size_t len)
 		return 0;
 	if (!serial) {
 		if (number(doc, "next") > sb->next_exec_serial)
-			sb->next_exec_serial = (uint32_t)number(doc, "next");
+			sb->next_exec_serial = number(doc, "next");
 		if (number(doc, "num") > sb->next_exec_number)
-			sb->next_exec_number = (uint32_t)number(doc, "num");
+			sb->next_exec_number = number(doc, "num");
 		return 0;
 	}
 	if (cJSON_HasObjectItem(doc, "name"))
@@ -288,7 +287,7 @@ static int load_line(struct loader *l, const char *line, size_t len)
 		exec_result_done(&ex->result);
 		if (exec_result_parse(&ex->result, res, NULL) < 0)
 			ex->result.reason = EXEC_LOST;
-		ex->result.code = (int)number(doc, "code");
+		ex->result.code = (int)json_int(doc, "code", 0, 255, 125);
 	} else if (ex) {
 		l->stale = true;
 		exec_drop(ex);

@@ -66,15 +66,6 @@ void record_remove(const struct sandbox *sb)
 	(void)unlinkat(sb->engine->store.fd, name, 0);
 }
 
-static uint32_t number(const cJSON *obj, const char *key)
-{
-	const cJSON *item = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= UINT32_MAX
-		       ? (uint32_t)item->valuedouble
-		       : 0;
-}
-
 static int fill(struct sandbox *sb, const cJSON *doc, struct err *err)
 {
 	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(doc, "ids");
@@ -89,16 +80,15 @@ static int fill(struct sandbox *sb, const cJSON *doc, struct err *err)
 	if (r < 0)
 		return r;
 	(void)snprintf(sb->id, sizeof(sb->id), "%s", id);
-	sb->uid = number(doc, "uid");
-	sb->gid = number(doc, "gid");
-	sb->mode = number(doc, "mode") & 0777;
-	if (cJSON_HasObjectItem(doc, "keep"))
-		sb->keep = number(doc, "keep");
+	sb->uid = json_uint32(doc, "uid");
+	sb->gid = json_uint32(doc, "gid");
+	sb->mode = json_uint32(doc, "mode") & 0777;
+	sb->keep = (unsigned)json_int(doc, "keep", 0, EXEC_KEEP_MAX, EXEC_KEEP);
 	sb->held = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "held"));
 	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "quarantined")))
 		sb->state = SANDBOX_QUARANTINED;
-	sb->ids->base = number(ids, "base");
-	sb->ids->count = number(ids, "count");
+	sb->ids->base = json_uint32(ids, "base");
+	sb->ids->count = json_uint32(ids, "count");
 	if (created)
 		(void)rfc3339_parse(created, &sb->created);
 	sb->changed_at = sb->execs_changed_at = sb->created;

@@ -138,13 +138,6 @@ int exec_result_print(const struct exec *ex, struct buf *out)
 
 /* --- and back --- */
 
-static double number(const cJSON *obj, const char *key, double missing)
-{
-	const cJSON *item = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	return cJSON_IsNumber(item) ? item->valuedouble : missing;
-}
-
 static bool flag(const cJSON *obj, const char *key)
 {
 	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(obj, key));
@@ -161,8 +154,8 @@ static void parse_usage(struct exec_usage *ret, const cJSON *obj)
 {
 	ret->collected = cJSON_IsObject(obj);
 	for (size_t i = 0; ret->collected && i < ARRAY_SIZE(usage_key); i++) {
-		double d = number(obj, usage_key[i].key, -1);
-		uint64_t n = d < 0 ? USAGE_UNKNOWN : (uint64_t)d;
+		int64_t known = json_int(obj, usage_key[i].key, 0, JSON_INT_MAX, -1);
+		uint64_t n = known < 0 ? USAGE_UNKNOWN : (uint64_t)known;
 
 		memcpy((char *)ret + usage_key[i].offset, &n, sizeof(n));
 	}
@@ -171,12 +164,12 @@ static void parse_usage(struct exec_usage *ret, const cJSON *obj)
 int exec_result_parse(struct exec_result *ret, const cJSON *obj, struct err *err)
 {
 	struct exec_result res = {
-		.exit_code = (int)number(obj, "exit_code", -1),
-		.duration_ms = (int64_t)number(obj, "duration_ms", 0),
+		.exit_code = (int)json_int(obj, "exit_code", 0, 255, -1),
+		.duration_ms = json_int(obj, "duration_ms", 0, JSON_INT_MAX, 0),
 		.oom_killed = flag(obj, "oom_killed"),
 		.truncated = flag(obj, "truncated"),
 		.streams_open = flag(obj, "streams_open"),
-		.pid = (pid_t)number(obj, "pid", 0),
+		.pid = (pid_t)json_int(obj, "pid", 0, INT32_MAX, 0),
 	};
 	const char *reason = string(obj, "reason"), *error = string(obj, "error");
 	int sig = signal_number(string(obj, "signal"));
@@ -188,8 +181,8 @@ int exec_result_parse(struct exec_result *ret, const cJSON *obj, struct err *err
 		return err_say(err, EINVAL, "a result without a reason");
 	if (sig > 0)
 		res.signal = sig;
-	res.stream_bytes[EXEC_STDOUT] = (uint64_t)number(obj, "stdout_bytes", 0);
-	res.stream_bytes[EXEC_STDERR] = (uint64_t)number(obj, "stderr_bytes", 0);
+	res.stream_bytes[EXEC_STDOUT] = (uint64_t)json_int(obj, "stdout_bytes", 0, JSON_INT_MAX, 0);
+	res.stream_bytes[EXEC_STDERR] = (uint64_t)json_int(obj, "stderr_bytes", 0, JSON_INT_MAX, 0);
 	(void)rfc3339_parse(string(obj, "started_at"), &res.started_at);
 	(void)rfc3339_parse(string(obj, "finished_at"), &res.finished_at);
 	parse_usage(&res.usage, cJSON_GetObjectItemCaseSensitive(obj, "usage"));

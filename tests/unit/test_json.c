@@ -338,8 +338,46 @@ static void test_size(void)
 	}
 }
 
+/* What does not fit is missing, at both ends and beyond what a double can count. */
+static void test_int(void)
+{
+	static const struct {
+		const char *text;
+		int64_t min, max, want;
+	} row[] = {
+		{ "{\"n\":7}", 0, 10, 7 },
+		{ "{\"n\":10}", 0, 10, 10 },
+		{ "{\"n\":0}", 0, 10, 0 },
+		{ "{\"n\":-3}", -5, 10, -3 },
+		{ "{\"n\":2.9}", 0, 10, 2 },
+		{ "{\"n\":11}", 0, 10, -1 },
+		{ "{\"n\":-1}", 0, 10, -1 },
+		{ "{\"n\":\"7\"}", 0, 10, -1 },
+		{ "{\"n\":null}", 0, 10, -1 },
+		{ "{\"N\":7}", 0, 10, -1 },
+		{ "{}", 0, 10, -1 },
+		{ "[]", 0, 10, -1 },
+		{ "{\"n\":1e300}", 0, UINT32_MAX, -1 },
+		{ "{\"n\":1e999}", 0, JSON_INT_MAX, -1 },
+		{ "{\"n\":-1e999}", -JSON_INT_MAX, JSON_INT_MAX, -1 },
+		{ "{\"n\":4294967295}", 0, UINT32_MAX, UINT32_MAX },
+		{ "{\"n\":4294967296}", 0, UINT32_MAX, -1 },
+		{ "{\"n\":9007199254740992}", 0, JSON_INT_MAX, JSON_INT_MAX },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		AUTO(cJSON_Delete)
+		cJSON *doc = json_parse(row[i].text, strlen(row[i].text), 1024, NULL);
+
+		is_int(json_int(doc, "n", row[i].min, row[i].max, -1), row[i].want, "int: %s",
+		       row[i].text);
+	}
+	is_int(json_int(NULL, "n", 0, 10, -1), -1, "int: of nothing");
+}
+
 int main(void)
 {
+	test_int();
 	test_parse();
 	test_limits();
 	test_scan();
