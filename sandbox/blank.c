@@ -3,11 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -41,8 +38,7 @@ static void end_process(struct blank *b)
 {
 	if (!b->groups)
 		return;
-	(void)pidfd_send_signal(b->proc.pidfd, SIGKILL, NULL, 0);
-	(void)waitid(P_PIDFD, (id_t)b->proc.pidfd, &(siginfo_t){ 0 }, WEXITED);
+	zombies_kill(&eng->zombies, b->proc.pid);
 	close_auto(&b->proc.pidfd);
 	close_auto(&b->proc.control);
 	cgroup_run_retire(TAKE_PTR(b->groups));

@@ -18,7 +18,8 @@ DEFINE_AUTO(DIR *, closedir);
 
 /* How long engine_free() waits for killed processes; what a kernel is still tearing down then
  * is out of anybody's reach, and ends by itself. */
-#define END_WAIT_NS (INT64_C(5) * 1000000000)
+#define END_WAIT_NS     (INT64_C(5) * 1000000000)
+#define ZOMBIES_WAIT_NS (INT64_C(1) * 1000000000)
 
 void engine_add(struct engine *eng, struct sandbox *sb)
 {
@@ -179,7 +180,7 @@ static int engine_init(struct engine *eng, const struct engine_config *config, s
 		return err_set(err, errno, "open '/dev/null'");
 	r = store_open(&eng->store, config->state_dir, err);
 	if (r == 0)
-		r = trash_init(&eng->trash, eng->store.fd, err);
+		r = trash_init(&eng->trash, eng->store.fd, &eng->zombies, err);
 	if (r == 0)
 		r = idpool_init(&eng->ids, err);
 	if (r == 0)
@@ -213,6 +214,7 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 	list_init(&eng->sandboxes);
 	list_init(&eng->runs);
 	list_init(&eng->mount_jobs);
+	zombies_init(&eng->zombies, eng->loop);
 	eng->mounts_allowed = config->mounts_allowed;
 	hmap_init(&eng->by_name);
 	hmap_init(&eng->by_serial);
@@ -250,10 +252,11 @@ void engine_free(struct engine *eng)
 	hmap_done(&eng->by_name);
 	hmap_done(&eng->by_serial);
 	blanks_done(&eng->blanks);
+	trash_done(&eng->trash);
+	zombies_done(&eng->zombies, ev_now() + ZOMBIES_WAIT_NS); /* before their groups go */
 	cgroups_done(&eng->groups);
 	image_free(eng->image);
 	idpool_done(&eng->ids);
-	trash_done(&eng->trash);
 	store_close(&eng->store);
 	close_auto(&eng->null_fd);
 	free(eng);

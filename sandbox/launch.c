@@ -28,7 +28,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/proto.h"
@@ -257,11 +256,9 @@ int launch(const struct launch_plan *plan, struct launched *ret, struct err *err
 	if (r == 0 && (r = fd_set_nonblock(pair[0])) < 0)
 		r = err_set(err, -r, "set up the agent's socket");
 	if (r < 0) {
-		(void)close(pair[0]); /* the end of the socket: the child exits by itself */
-		if (pid > 0) {
-			(void)waitid(P_PIDFD, (id_t)pidfd, &(siginfo_t){ 0 }, WEXITED);
-			(void)close(pidfd);
-		}
+		(void)close(pair[0]);
+		close_auto(&pidfd);
+		*ret = (struct launched){ pid > 0 ? pid : -1, -1, -1 };
 		return r;
 	}
 	*ret = (struct launched){ pid, pidfd, pair[0] };

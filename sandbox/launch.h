@@ -62,7 +62,8 @@ struct launched {
 	int control; /* owned: SOCK_SEQPACKET, non-blocking; speaks agent/proto.h */
 };
 
-/* Waits for nothing of the child's: AGENT_READY or AGENT_SETUP_FAILED comes over `control`. */
+/* Waits for nothing of the child's: AGENT_READY or AGENT_SETUP_FAILED comes over `control`.  On
+ * failure ret->pid is a child that is the caller's to kill and to reap, or -1. */
 int launch(const struct launch_plan *, struct launched *ret, struct err *);
 /* To a process 1 that was launched without a name. */
 int launch_name_send(int control, const struct launch_name *, struct err *);

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "sandbox/zombies.h"
 
 #define END_WAIT_MS 1000
 #define HUNG_NS     INT64_C(1000000000) /* what did not die of SIGKILL for so long, hangs */
@@ -129,11 +129,9 @@ static void on_sock(struct ev_source *src, uint32_t events)
 
 static bool reap(struct mounts_job *job)
 {
-	siginfo_t info = { 0 };
+	int status;
 
-	if (waitid(P_PIDFD, (id_t)job->pidfd.fd, &info, WEXITED | WNOHANG) < 0 && errno != ECHILD)
-		return false;
-	if (!info.si_pid && errno != ECHILD)
+	if (!child_reap(job->pidfd.fd, &status))
 		return false;
 	list_del(&job->link);
 	ev_del(job->ask.loop, &job->pidfd);
@@ -164,29 +162,26 @@ static int check_hung(const struct mounts_ask *ask, struct err *err)
 		       ask->mount->target, hung, ask->uid);
 }
 
-/* Fills job->pidfd.fd and job->sock.fd. */
-static int start_helper(struct mounts_job *job, struct err *err)
+/* Fills job->pidfd.fd and job->sock.fd. On failure *ret is a child that is to be killed, or -1. */
+static int start_helper(struct mounts_job *job, pid_t *ret, struct err *err)
 {
 	int pair[2];
 	pid_t pid;
 
+	*ret = -1;
+
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(err, errno, "make a socket for the helper that opens its mounts");
 	job->sock.fd = pair[0];
-	pid = fork();
+	*ret = pid = fork();
 	if (pid == 0)
 		mounts_helper(&job->ask, pair[1]);
 	(void)close(pair[1]);
 	if (pid < 0)
 		return err_set(err, errno, "make a process that opens its mounts");
 	job->pidfd.fd = pidfd_open(pid, 0);
-	if (job->pidfd.fd < 0) {
-		int code = errno;
-
-		(void)kill(pid, SIGKILL);
-		(void)waitpid(pid, NULL, 0);
-		return err_set(err, code, "watch the process that opens its mounts");
-	}
+	if (job->pidfd.fd < 0)
+		return err_set(err, errno, "watch the process that opens its mounts");
 	(void)fcntl(job->sock.fd, F_SETFL, O_NONBLOCK);
 	return 0;
 }
@@ -203,16 +198,13 @@ static int watch(struct mounts_job *job, struct err *err)
 		else
 			ev_del(job->ask.loop, &job->sock);
 	}
-	if (r == 0)
-		return 0;
-	(void)pidfd_send_signal(job->pidfd.fd, SIGKILL, NULL, 0);
-	(void)waitid(P_PIDFD, (id_t)job->pidfd.fd, &(siginfo_t){ 0 }, WEXITED);
-	return err_set(err, -r, "watch the process that opens its mounts");
+	return r < 0 ? err_set(err, -r, "watch the process that opens its mounts") : 0;
 }
 
 int mounts_open(struct mounts_job **ret, const struct mounts_ask *ask, struct err *err)
 {
 	struct mounts_job *job;
+	pid_t pid;
 	int r = check_hung(ask, err);
 
 	if (r < 0)
@@ -226,9 +218,11 @@ int mounts_open(struct mounts_job **ret, const struct mounts_ask *ask, struct er
 	job->sock = (struct ev_source){ .fd = -1, .ready = on_sock, .release = release_sock };
 	list_init(&job->link);
 	ev_timer_init(&job->deadline, on_deadline);
-	r = start_helper(job, err);
+	r = start_helper(job, &pid, err);
 	if (r == 0)
 		r = watch(job, err);
+	if (r < 0 && pid > 0)
+		zombies_kill(ask->zombies, pid);
 	if (r == 0) {
 		list_add_tail(ask->jobs, &job->link);
 		ev_timer_set(ask->loop, &job->deadline,

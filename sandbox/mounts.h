@@ -49,6 +49,8 @@ struct mounts_reply {
 	struct mounts_place place[SPEC_MOUNTS_MAX];
 };
 
+struct zombies;
+
 struct mounts_ask {
 	const struct spec_mount *mount; /* borrowed until done() or mounts_cancel() */
 	size_t n;
@@ -58,7 +60,8 @@ struct mounts_ask {
 	int state_fd;               /* the state directory, which nobody can mount */
 	const char *const *allowed; /* NULL-terminated; NULL: nothing is */
 	struct ev_loop *loop;
-	struct list *jobs; /* struct mounts_job.link: every helper that was not reaped */
+	struct list *jobs;       /* struct mounts_job.link: every helper that was not reaped */
+	struct zombies *zombies; /* for one that could not be watched */
 	/* Called once from the loop. `fds` stays the caller's. */
 	void (*done)(void *owner, const struct mounts_reply *, const struct fds *fds);
 	void *owner;

@@ -328,14 +328,11 @@ static void run_reaped(struct sandbox_run *run, int status)
 
 static bool reap(struct sandbox_run *run)
 {
-	siginfo_t info = { 0 };
+	int status;
 
-	if (waitid(P_PIDFD, (id_t)run->pidfd.fd, &info, WEXITED | WNOHANG) < 0 && errno != ECHILD)
+	if (!child_reap(run->pidfd.fd, &status))
 		return false;
-	if (!info.si_pid && errno != ECHILD)
-		return false;
-	run_reaped(run, info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
-						   : W_EXITCODE(0, info.si_status & 0x7f));
+	run_reaped(run, status);
 	return true;
 }
 
@@ -433,6 +430,8 @@ int run_launch(struct engine *eng, const struct run_launch *what, struct launche
 	plan.cgroup_fd = group;
 	plan.layer_path = path;
 	r = launch(&plan, ret, err);
+	if (r < 0 && ret->pid > 0)
+		zombies_kill(&eng->zombies, ret->pid);
 	if (r < 0)
 		cgroup_run_retire(groups);
 	else
@@ -484,6 +483,7 @@ static int open_mounts(struct sandbox_run *run, struct sandbox *sb, struct err *
 		.allowed = eng->mounts_allowed,
 		.loop = eng->loop,
 		.jobs = &eng->mount_jobs,
+		.zombies = &eng->zombies,
 		.done = on_mounts,
 		.owner = run,
 	};
@@ -526,8 +526,7 @@ int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 	if (r < 0) {
 		if (run->mounts)
 			mounts_cancel(run->mounts);
-		(void)pidfd_send_signal(proc.pidfd, SIGKILL, NULL, 0);
-		(void)waitpid(proc.pid, NULL, 0);
+		zombies_kill(&sb->engine->zombies, proc.pid);
 		cgroup_run_retire(TAKE_PTR(run->groups));
 		if (!run->pidfd.next_dead) /* not in the loop's hands */
 			run->refs--;

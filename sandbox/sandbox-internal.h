@@ -19,6 +19,7 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/store.h"
 #include "sandbox/trash.h"
+#include "sandbox/zombies.h"
 
 #define EXEC_KEEP       1000 /* the default of `keep` */
 #define EXEC_KEEP_MAX   100000
@@ -42,6 +43,7 @@ struct engine {
 	struct list event_logs;  /* struct event_log.link, of users */
 	uint64_t event_seq;
 	struct lo_request lo;
+	struct zombies zombies;
 	struct list mount_jobs;            /* struct mounts_job.link */
 	const char *const *mounts_allowed; /* borrowed; NULL: none */
 	struct list sandboxes;             /* struct sandbox.link, in the order of serials */

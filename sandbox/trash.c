@@ -11,10 +11,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/auto.h"
 #include "sandbox/tree.h"
+#include "sandbox/zombies.h"
 
 DEFINE_AUTO(DIR *, closedir);
 
@@ -104,9 +104,9 @@ static void start_janitor(struct trash *t)
 	t->wake = fd[1];
 }
 
-int trash_init(struct trash *t, int state_fd, struct err *err)
+int trash_init(struct trash *t, int state_fd, struct zombies *zombies, struct err *err)
 {
-	*t = (struct trash){ .wake = -1 };
+	*t = (struct trash){ .wake = -1, .zombies = zombies };
 	t->dirfd = openat(state_fd, "trash", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	return t->dirfd < 0 ? err_set(err, errno, "open 'trash'") : 0;
 }
@@ -118,7 +118,7 @@ void trash_empty(struct trash *t)
 	/* A full pipe wakes it just as well. */
 	if (t->wake >= 0 && write(t->wake, "x", 1) < 0 && errno == EPIPE) {
 		close_auto(&t->wake);
-		(void)waitpid(t->pid, NULL, 0);
+		zombies_kill(t->zombies, t->pid); /* it has died */
 	}
 }
 
@@ -130,9 +130,9 @@ void trash_done(struct trash *t)
 
 		close_auto(&t->wake);
 		/* The next start goes on where this one ends. */
-		if (pidfd < 0 || poll(&p, 1, END_WAIT_MS) != 1)
-			(void)kill(t->pid, SIGKILL);
-		(void)waitpid(t->pid, NULL, 0);
+		if (pidfd >= 0)
+			(void)poll(&p, 1, END_WAIT_MS);
+		zombies_kill(t->zombies, t->pid);
 	}
 	close_auto(&t->dirfd);
 }

@@ -12,13 +12,16 @@
 
 #include "base/err.h"
 
+struct zombies;
+
 struct trash {
 	int dirfd; /* the trash directory; owned */
 	int wake;  /* a byte here: there is something to remove; -1: no janitor yet */
 	pid_t pid;
+	struct zombies *zombies; /* borrowed: a janitor that has ended goes there */
 };
 
-int trash_init(struct trash *, int state_fd, struct err *);
+int trash_init(struct trash *, int state_fd, struct zombies *, struct err *);
 /* Something was moved into the directory. Failing to start a janitor leaves it for later. */
 void trash_empty(struct trash *);
 /* Gives the janitor two seconds to finish; what is left then is the next start's. */

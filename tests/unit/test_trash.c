@@ -7,11 +7,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "sandbox/trash.h"
+#include "sandbox/zombies.h"
 #include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/hutch-trash-XXXXXX";
@@ -51,6 +53,8 @@ int main(void)
 {
 	const struct rlimit few = { 200, 200 };
 	auto_close int state = -1, first = -1;
+	struct zombies zombies;
+	struct ev_loop loop;
 	struct trash trash;
 	struct err err = { 0 };
 	char path[64];
@@ -58,6 +62,8 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	(void)setrlimit(RLIMIT_NOFILE, &few);
+	ok(ev_init(&loop, &err) == 0, "a loop: %s", err.msg);
+	zombies_init(&zombies, &loop);
 	state = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	(void)mkdirat(state, "trash", 0700);
 	(void)mkdirat(state, "trash/1", 0700);
@@ -68,7 +74,7 @@ int main(void)
 	(void)close(openat(state, "kept", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	(void)!symlinkat("../../kept", state, "trash/1/link");
 	(void)!symlinkat("..", state, "trash/1/up");
-	ok(trash_init(&trash, state, &err) == 0, "begins: %s", err.msg);
+	ok(trash_init(&trash, state, &zombies, &err) == 0, "begins: %s", err.msg);
 	(void)snprintf(path, sizeof(path), "%s/trash/1", dir);
 	first = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	make_deep(first, 5000);
@@ -78,6 +84,9 @@ int main(void)
 	is_int(count(trash.dirfd), 0, "nothing is left of it");
 	ok(faccessat(state, "kept", F_OK, 0) == 0, "what links led to is there");
 	trash_done(&trash);
+	zombies_done(&zombies, ev_now() + 2000000000);
+	ok(waitpid(trash.pid, NULL, WNOHANG) < 0 && errno == ECHILD, "the janitor was reaped");
+	ev_done(&loop);
 	(void)unlinkat(state, "kept", 0);
 	(void)unlinkat(state, "trash", AT_REMOVEDIR);
 	ok(rmdir(dir) == 0, "cleaned up");
