@@ -60,27 +60,38 @@ static void run_break(struct sandbox_run *run, const char *why)
 
 /* --- what the agent says --- */
 
+/* Is there a command of which this can be said? Counted, since those that were removed are not known
+ * any more one by one: whoever says it twice of one has nothing left to say of another. */
+static bool take_owed(struct sandbox_run *run, uint32_t kind)
+{
+	uint64_t *owed = kind == AGENT_EXITED ? &run->unended : &run->unstarted;
+
+	if (!*owed)
+		return false;
+	--*owed;
+	run->unended += kind == AGENT_STARTED;
+	return true;
+}
+
 static void on_exec_event(struct sandbox_run *run, const struct agent_event *ev)
 {
 	struct exec *ex = exec_find_serial(run->sandbox, ev->id);
+	const char *why = NULL;
 
-	if (!run->owed || (!ex && ev->id >= run->sandbox->next_exec_serial)) {
-		run_break(run, "it spoke of a command that it was never given");
+	if (ex && (ex->state == EXEC_DONE || ex->unwritten || !list_empty(&ex->unsent)))
+		why = "it spoke of a command that it does not have";
+	else if (ex && (ev->kind == AGENT_EXITED) != (ex->state == EXEC_RUNNING))
+		why = "it told of a command's life in the wrong order";
+	else if ((!ex && ev->id >= run->sandbox->next_exec_serial) || !take_owed(run, ev->kind))
+		why = "it spoke of a command that it was never given";
+	if (why) {
+		run_break(run, why);
 		return;
 	}
-	run->owed--;
 	if (ev->kind != AGENT_EXITED)
 		cgroup_run_expect(run->groups); /* now, while it runs: see cgroup_run.c */
 	if (!ex)                                /* removed meanwhile */
 		return;
-	if (ex->state == EXEC_DONE || ex->unwritten || !list_empty(&ex->unsent)) {
-		run_break(run, "it spoke of a command that it does not have");
-		return;
-	}
-	if ((ev->kind == AGENT_EXITED) != (ex->state == EXEC_RUNNING)) {
-		run_break(run, "it told of a command's life in the wrong order");
-		return;
-	}
 	exec_ref(ex);
 	if (ev->kind == AGENT_STARTED)
 		exec_on_started(ex, ev->value);
@@ -209,7 +220,7 @@ void run_flush(struct sandbox_run *run)
 			list_add_tail(run->unsent.next, &ex->unsent); /* first again */
 			run->full = true;
 		} else if (r == 0) {
-			run->owed += 2; /* that it started, and that it is over */
+			run->unstarted++;
 			exec_send_early_signals(ex);
 		}
 	}

@@ -72,8 +72,10 @@ struct sandbox_run {
 	struct mounts_job *mounts; /* NULL: none is being opened */
 	struct err fault;          /* why it ends, if that was not asked for; code 0: it was */
 	bool watching;             /* for room in the socket */
-	bool full;          /* the socket took no more, and has not said since that there is room */
-	uint64_t owed;      /* events of commands that it may still send */
+	bool full; /* the socket took no more, and has not said since that there is room */
+	/* Commands that it was sent and has not said anything of; that it has started and that are
+	 * not over: each is an event that it may still send, be its node removed or not. */
+	uint64_t unstarted, unended;
 	struct list outbox; /* struct run_signal_msg: the socket was full */
 	unsigned outbox_n;
 	struct list unsent;    /* struct exec.unsent: PENDING commands */

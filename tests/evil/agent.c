@@ -207,6 +207,56 @@ static void flood_of_the_past(void)
 		say(AGENT_EXITED, id, 0, 0);
 }
 
+/* What can be said once of a command that was removed, twice. */
+static void failed_twice(void)
+{
+	uint32_t id;
+
+	say(AGENT_READY, 0, 0, 0);
+	id = hear(AGENT_OP_EXEC);
+	(void)hear(AGENT_OP_SIGNAL);
+	(void)usleep(200000);
+	say(AGENT_FAILED, id, AGENT_STAGE_EXEC, ENOENT);
+	say(AGENT_FAILED, id, AGENT_STAGE_EXEC, ENOENT);
+}
+
+static void over_unstarted(void)
+{
+	uint32_t id;
+
+	say(AGENT_READY, 0, 0, 0);
+	id = hear(AGENT_OP_EXEC);
+	(void)hear(AGENT_OP_SIGNAL);
+	(void)usleep(200000);
+	say(AGENT_EXITED, id, 0, 0);
+}
+
+static void started_failed(void)
+{
+	uint32_t id;
+
+	say(AGENT_READY, 0, 0, 0);
+	id = hear(AGENT_OP_EXEC);
+	(void)hear(AGENT_OP_SIGNAL);
+	(void)usleep(200000);
+	say(AGENT_STARTED, id, 7, 0);
+	say(AGENT_FAILED, id, AGENT_STAGE_EXEC, ENOENT);
+}
+
+/* All that an honest one may say. */
+static void over_removed(void)
+{
+	uint32_t id;
+
+	say(AGENT_READY, 0, 0, 0);
+	id = hear(AGENT_OP_EXEC);
+	(void)hear(AGENT_OP_SIGNAL);
+	(void)usleep(200000);
+	say(AGENT_STARTED, id, 7, 0);
+	say(AGENT_EXITED, id, 0, 0);
+	say(AGENT_FAILED, hear(AGENT_OP_EXEC), AGENT_STAGE_EXEC, ENOENT);
+}
+
 static void flood_of_descriptors(void)
 {
 	say(AGENT_READY, 0, 0, 0);
@@ -307,6 +357,10 @@ static const struct row {
 	{ "credentials", credentials },
 	{ "flood of lies", flood_of_lies },
 	{ "flood of the past", flood_of_the_past },
+	{ "failed twice", failed_twice },
+	{ "over unstarted", over_unstarted },
+	{ "started failed", started_failed },
+	{ "over removed", over_removed },
 	{ "flood of descriptors", flood_of_descriptors },
 	{ "flood of many", flood_of_many },
 	{ "closes", closes },

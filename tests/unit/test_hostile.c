@@ -231,6 +231,40 @@ static void test_past(struct engine *eng, struct sandbox *honest)
 	sandbox_remove(sb);
 }
 
+static struct sandbox *removed_command(struct engine *eng, const char *behaviour)
+{
+	struct sandbox *sb = evil_box(eng, behaviour);
+	struct exec *ex = run(sb, "[\"true\"]");
+
+	(void)turn_until(sb->state == SANDBOX_RUNNING);
+	wait_ms(50);
+	exec_remove(ex);
+	exec_unref(ex);
+	return sb;
+}
+
+/* Of a command that was removed no more is believed than can be said of one. */
+static void test_owed(struct engine *eng)
+{
+	static const char *const row[] = { "failed twice", "over unstarted", "started failed" };
+	struct sandbox *sb;
+	struct exec *ex;
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		sb = removed_command(eng, row[i]);
+		ok(turn_until(sb->state == SANDBOX_QUARANTINED), "%s: is found out", row[i]);
+		ok(strstr(sb->why.msg, "never given"), "%s: %s", row[i], sb->why.msg);
+		sandbox_remove(sb);
+	}
+	sb = removed_command(eng, "over removed");
+	ex = run(sb, "[\"true\"]");
+	ok(turn_until(ex->state == EXEC_DONE), "over removed: the next one is over");
+	is_int(ex->result.reason, EXEC_FAILED, "over removed: as the agent has said");
+	is_int(sb->state, SANDBOX_RUNNING, "over removed: nothing is held against it");
+	exec_unref(ex);
+	sandbox_remove(sb);
+}
+
 /* No READY: commands wait, and can be ended. */
 static void test_silent(struct engine *eng)
 {
@@ -401,6 +435,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		test_row(eng, honest, i);
 	test_past(eng, honest);
+	test_owed(eng);
 	test_silent(eng);
 	test_early_signal(eng);
 	test_full_socket(eng);
