@@ -124,9 +124,7 @@ static int restore(struct engine *eng, uint32_t serial)
 		sb->gid = getegid();
 	}
 	engine_add(eng, sb);
-	if (sb->state == SANDBOX_QUARANTINED)
-		err_say(&sb->why, EPROTO, "its agent broke the protocol");
-	else
+	if (sb->state != SANDBOX_QUARANTINED)
 		sb->state = SANDBOX_STOPPED;
 	if (r < 0) {
 		sb->ids->count = 0;

@@ -1,6 +1,6 @@
 /* record.c - sandboxes/N/record.json: what a sandbox is, for the next hutchd
  *
- * Written when it is made and when its owner or mode changes; replaced as a whole.
+ * Written when it is made and when something of it changes; replaced as a whole.
  * It holds the spec, and with it whatever secrets a user put into env: 0600.
  */
 #include <errno.h>
@@ -27,6 +27,19 @@ static void record_name(const struct sandbox *sb, char out[RECORD_NAME_LEN])
 	(void)snprintf(out, RECORD_NAME_LEN, "%s/record.json", dir);
 }
 
+/* Why it is quarantined: of another state the next hutchd has to find out by itself. */
+static int print_why(const struct sandbox *sb, struct buf *out)
+{
+	int r;
+
+	if (sb->state != SANDBOX_QUARANTINED)
+		return 0;
+	r = buf_printf(out, "\"why\":");
+	if (r == 0)
+		r = json_put_string(out, sb->why.msg, strlen(sb->why.msg));
+	return r < 0 ? r : buf_printf(out, ",");
+}
+
 static int print(const struct sandbox *sb, struct buf *out)
 {
 	char created[RFC3339_LEN + 1];
@@ -36,10 +49,13 @@ static int print(const struct sandbox *sb, struct buf *out)
 	r = buf_printf(
 		out,
 		"{\"id\":\"%s\",\"uid\":%u,\"gid\":%u,\"mode\":%u,\"created\":\"%s\","
-		"\"keep\":%u,\"held\":%s,\"quarantined\":%s,\"ids\":{\"base\":%u,\"count\":%u},"
-		"\"spec\":",
+		"\"keep\":%u,\"held\":%s,\"quarantined\":%s,\"ids\":{\"base\":%u,\"count\":%u},",
 		sb->id, sb->uid, sb->gid, sb->mode, created, sb->keep, sb->held ? "true" : "false",
 		sb->state == SANDBOX_QUARANTINED ? "true" : "false", sb->ids->base, sb->ids->count);
+	if (r == 0)
+		r = print_why(sb, out);
+	if (r == 0)
+		r = buf_printf(out, "\"spec\":");
 	if (r == 0)
 		r = spec_print(&sb->spec, out);
 	return r < 0 ? r : buf_printf(out, "}\n");
@@ -85,8 +101,13 @@ static int fill(struct sandbox *sb, const cJSON *doc, struct err *err)
 	sb->mode = json_uint32(doc, "mode") & 0777;
 	sb->keep = (unsigned)json_int(doc, "keep", 0, EXEC_KEEP_MAX, EXEC_KEEP);
 	sb->held = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "held"));
-	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "quarantined")))
+	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "quarantined"))) {
+		const cJSON *why = cJSON_GetObjectItemCaseSensitive(doc, "why");
+
 		sb->state = SANDBOX_QUARANTINED;
+		err_say(&sb->why, EPROTO, "%s",
+			cJSON_IsString(why) ? why->valuestring : "its agent broke the protocol");
+	}
 	sb->ids->base = json_uint32(ids, "base");
 	sb->ids->count = json_uint32(ids, "count");
 	if (created)

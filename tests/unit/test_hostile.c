@@ -197,16 +197,21 @@ static struct engine *test_quarantine(struct engine *eng)
 {
 	struct sandbox *sb = evil_box(eng, "unknown kind");
 	struct err err = { 0 };
-	char id[NAME_MAX_LEN + 1];
+	char id[NAME_MAX_LEN + 1], why[ERR_MSG_MAX];
 
 	(void)turn_until(sb->state == SANDBOX_QUARANTINED);
 	is_int(sandbox_start(sb, &err), -EPERM, "quarantine: start: %s", err.msg);
 	is_int(sandbox_stop(sb, NULL), 0, "quarantine: stop has nothing to do");
 	memcpy(id, sb->id, sizeof(id));
-	engine_close(eng);
-	eng = open_engine();
-	sb = sandbox_find(eng, id);
-	ok(sb && sb->state == SANDBOX_QUARANTINED, "quarantine: after a restart");
+	(void)snprintf(why, sizeof(why), "%s", sb->why.msg);
+	for (int i = 0; i < 2; i++) {
+		engine_close(eng);
+		eng = open_engine();
+		sb = sandbox_find(eng, id);
+		ok(sb && sb->state == SANDBOX_QUARANTINED, "quarantine: after restart %d", i);
+		is_str(sb->why.msg, why, "quarantine: and says why");
+		ok(sandbox_chmod(sb, 0750, NULL) == 0, "quarantine: chmod");
+	}
 	is_int(sandbox_start(sb, &err), -EPERM, "quarantine: still: %s", err.msg);
 	sandbox_remove(sb);
 	ok(!sandbox_find(eng, id), "quarantine: rmdir");
