@@ -176,6 +176,11 @@ static int take(struct request_file *rf, const char *bytes, size_t len,
 
 	if (rf->taken)
 		return blank ? 0 : err_say(err, EBUSY, "%s", rf->ops->busy);
+	if (rf->broken)
+		return blank ? 0
+			     : err_say(err, EINVAL,
+				       "the JSON document before this one never ended; what comes "
+				       "behind it is not taken for a request: open the file again");
 	if (rf->after_json && blank)
 		return 0;
 	rf->after_json = false;
@@ -212,7 +217,8 @@ ssize_t request_file_write(struct request_file *rf, const char *bytes, size_t le
 }
 
 /* A document that never ended cannot be refused any more: shells do not look at what close
- * returns.  It becomes something that says what was wrong. */
+ * returns.  It becomes something that says what was wrong.  Its other half, if somebody still
+ * writes it through this handle, would be a script. */
 static int commit_unfinished(struct request_file *rf, uint64_t unique, struct err *err)
 {
 	static const char why[] = "the JSON document never ended";
@@ -220,6 +226,7 @@ static int commit_unfinished(struct request_file *rf, uint64_t unique, struct er
 	int r;
 
 	rf->unique = unique;
+	rf->broken = true;
 	if (!rf->ops->commit_broken)
 		return err_say(err, EINVAL, "%s", why);
 	r = rf->ops->commit_broken(rf, why, &name, err);
@@ -286,6 +293,7 @@ ssize_t request_file_read(struct request_file *rf, char *bytes, size_t len,
 	else if (rf->form == REQUEST_FORM_JSON)
 		r = refuse_json(rf, err_say(err, EINVAL, "the JSON document has not ended"), err);
 	if (r < 0) {
+		rf->refused = -r;
 		tell_refused(rf, err);
 		return r;
 	}

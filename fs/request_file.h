@@ -16,8 +16,10 @@
  * A write-only handle takes one request.  A read-write handle takes many and
  * gives their names back, as the lines of a stream of bytes.
  *
- * A handle that refused a write answers every later one with the same errno:
- * Python repeats a failed write when it closes.
+ * A handle that refused a write, or at a read what had been written, answers every
+ * later write with the same errno: Python repeats a failed write when it closes, and
+ * the other half of a broken document must not be run as a script.  For the same
+ * reason nothing follows a document that never ended.
  */
 #pragma once
 
@@ -67,6 +69,7 @@ struct request_file {
 	bool both;       /* opened for reading too */
 	bool taken;      /* a write-only handle's one request has been made */
 	bool after_json; /* white space belongs to the document that was committed */
+	bool broken;     /* a document of this handle never ended */
 	int refused;     /* errno that writes get from here on; 0: none */
 	enum request_form form;
 	struct buf pending;
@@ -91,7 +94,8 @@ struct request_from {
 ssize_t request_file_write(struct request_file *, const char *bytes, size_t len,
 			   const struct request_from *, struct err *);
 int request_file_flush(struct request_file *, const struct request_from *, struct err *);
-/* Commits what is pending, then gives at most one line's bytes; 0: nothing is owed. */
+/* Commits what is pending, then gives at most one line's bytes; 0: nothing is owed. What is
+ * refused here is refused as a write would be. */
 ssize_t request_file_read(struct request_file *, char *bytes, size_t len,
 			  const struct request_from *, struct err *);
 /* Commits what is pending. Nobody is left to hear of an error, except through ops->refused. */

@@ -7,13 +7,15 @@ pauses, flushes and reads between, and what hutchd answers is compared with a mo
 - JSON commits in the write that completes it; only white space may follow in that write.
 - Text commits at a flush by whoever wrote last, at a read of the handle, or at the last close.
 - A write-only handle takes one command; after it white space, and EBUSY for anything else.
-- A write that was refused is answered alike from then on; what was pending is gone.
-- Nothing is refused at a flush: JSON that never ended becomes a node that failed.  A read refuses it.
+- A write that was refused is answered alike from then on; what was pending is gone.  So is one behind a
+  read that refused what had been written.
+- Nothing is refused at a flush: JSON that never ended becomes a node that failed.  A read refuses it.  Its
+  other half is not a request: nothing but white space may follow.
 - `last` is the newest command; after a refusal there is none until the next is accepted.
 
 Who wrote is told apart by the process (the kernel's lock owner), so each round has three.  A
-failure prints the whole round, and the seed that brings it back.  Half a request may become a script
-of its own: what that does is of no interest.
+failure prints the whole round, and the seed that brings it back.  Half a text may become a script of
+its own: what that does is of no interest.
 """
 import errno
 import json
@@ -65,13 +67,13 @@ class Model:
     def __init__(self, nodes, both):
         self.nodes, self.both = nodes, both
         self.pending, self.form, self.owner = "", None, None
-        self.taken, self.refused, self.after_json = False, None, False
+        self.taken, self.broken, self.refused, self.after_json = False, False, None, False
         self.owed = []
 
     def commit(self, kind, what):
         self.nodes.append((kind, what))
         self.nodes.last = len(self.nodes)
-        self.after_json = kind != "text"
+        self.after_json, self.broken = kind != "text", kind == "broken"
         self.pending, self.form = "", None
         if self.both:
             self.owed.append(str(len(self.nodes)))
@@ -89,6 +91,8 @@ class Model:
         blank = not piece.strip(BLANK)
         if self.taken:
             return None if blank else self.refuse("EBUSY")
+        if self.broken:
+            return None if blank else self.refuse("EINVAL")
         if self.form is None:
             if self.after_json and blank:
                 return None
@@ -127,9 +131,7 @@ class Model:
         if self.form == "text":
             self.commit("text", self.pending)
         elif self.form == "json":
-            self.refuse("EINVAL")
-            self.refused = None  # of a write only: the handle can be used for another
-            return "EINVAL"
+            return self.refuse("EINVAL")
         return self.owed.pop(0) + "\n" if self.owed else ""
 
 

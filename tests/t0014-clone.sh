@@ -57,6 +57,14 @@ try: print("read", os.read(fd, 100))
 except OSError as e: print(os.strerror(e.errno))
 X
 )" 'Invalid argument'
+# By printf of one shell: a redirection of its own, whose end is a flush, or one for all of them.
+is 'the other half of a document that a read refused is no script' \
+	"$(inside 'exec 3<>new; { printf "{\"cmd\": \""; head -c 1 <&3; printf "; touch /root/ran\"}"; } >&3' |
+		grep -c 'Invalid argument') $(out b 'ls /root')" '2 '
+is 'nor is that of one that a flush ended' \
+	"$(inside 'exec 3<>new; printf "{\"cmd\": \"" >&3; printf "; touch /root/ran\"}" >&3; read -r n <&3; cat $n/status' |
+		sed 's/.*: write.*: //' | tr '\n' '|') $(out b 'ls /root')" \
+	'Invalid argument|failed: the JSON document never ended| '
 is 'one handle in two processes' "$(py <<'X'
 import os, sys
 fd = os.open(sys.argv[1] + "/new", os.O_RDWR)
