@@ -7,7 +7,7 @@ start_hutchd
 new() { timeout 10 bash -c 'printf %s "$1" > "$2"' _ "$1" "$T/new"; }
 there() { test -e "$T/$1/state"; }
 after() { # SECONDS FROM: it came about no earlier than that after FROM (now_ms)
-	test $(($(now_ms) - $2)) -ge $(($1 * 1000 - 50))
+	awk "BEGIN { exit !($(now_ms) - $2 >= $1 * 1000 - 50) }"
 }
 
 t=$(now_ms)
@@ -20,11 +20,12 @@ exec 5>"$T/held/hold"
 n=$(node short 'sleep 7401 & setsid sleep 7402 & wait')
 (exec 5>&-; timeout 30 cat "$T/short/exec/$n/code" >/dev/null 2>&1) & reader=$!
 m=$(node busy 'sleep 7403')
-is 'spec.json says it' "$(jq -c '[.ttl_s, .idle_timeout_s]' "$T/short/spec.json" "$T/idle/spec.json" | tr '\n' ' ')" "$(jq -c '[.ttl_s, .idle_timeout_s]' "$T/short/spec.json" "$T/idle/spec.json" | tr '\n' ' ')"
-is 'the numbers' "$(jq .ttl_s "$T/short/spec.json") $(jq .idle_timeout_s "$T/idle/spec.json")" '2 1'
+is 'spec.json says it' "$(jq -c '[.ttl_s, .idle_timeout_s]' "$T"/{short,idle,held,busy}/spec.json | tr '\n' ' ')" \
+	'[2,0] [0,1] [2,0] [0,2] '
 
 ok 'an idle one is stopped' wait_for 10 state_is idle stopped
 ok 'not before its time' after 1 "$t"
+is 'its events say so' "$(timeout 5 jq -r .event "$T/idle/events" | tr '\n' ' ')" 'created started stopped '
 ok 'its time over, one is removed' wait_for 10 eval '! there short'
 ok 'not before its time' after 2 "$t"
 ok 'with what ran in it' wait_for 5 eval '! pgrep -f "^sleep 740[12]$"'
@@ -47,7 +48,11 @@ for i in 1 2 3 4 5 6; do
 	[ "$(out busy 'echo used')" = used ] || fail "it is used, round $i"
 done
 is 'while it is used it runs' "$(timeout 5 cat "$T/busy/state")" running
+t=$(now_ms)
 ok 'then it is stopped again' wait_for 10 state_is busy stopped
+ok 'its time counts from the last use' after 1.5 "$t"
+is 'the events of all this' "$(timeout 5 jq -r 'select(.event | test("^exec") | not) | .event' "$T/busy/events" | tr '\n' ' ')" \
+	'created started stopped started stopped '
 
 # Each use counts its own idle time, also of one in the background.
 echo start >"$T/idle/ctl"
