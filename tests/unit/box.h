@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -27,6 +25,7 @@
 #include "base/auto.h"
 #include "sandbox/launch.h"
 #include "sandbox/tree.h"
+#include "tests/unit/built.h"
 
 #define BOX_BASE 0x7ff00000u /* far from what a daemon on this machine would use */
 
@@ -64,41 +63,12 @@ static inline double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The static agent beside the tests' directory, as the sealed memfd that the daemon makes. */
-static inline int box_agent_image(void)
-{
-	char path[512];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
-	char *slash;
-	int in, fd;
-	struct stat st;
-
-	if (n < 0)
-		return -1;
-	path[n] = '\0';
-	for (int i = 0; i < 2; i++) {
-		slash = strrchr(path, '/');
-		if (!slash)
-			return -1;
-		*slash = '\0';
-	}
-	snprintf(slash, 32, "/hutch-agent");
-	in = open(path, O_RDONLY | O_CLOEXEC);
-	fd = memfd_create("hutch-agent", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (in < 0 || fd < 0 || fstat(in, &st) < 0 ||
-	    sendfile(fd, in, NULL, (size_t)st.st_size) != st.st_size)
-		return -1;
-	(void)close(in);
-	(void)fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
-	return fd;
-}
-
 /* Why these tests cannot run here, or NULL. */
 static inline const char *box_unable(void)
 {
 	if (geteuid() != 0)
 		return "needs root";
-	if (box_agent_image() < 0)
+	if (built_agent() < 0)
 		return "hutch-agent is not built";
 	return NULL;
 }
@@ -111,7 +81,7 @@ static inline int box_init(struct box *b, struct err *err)
 	if (!mkdtemp(b->dir))
 		return err_set(err, errno, "mkdtemp");
 	b->state_fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	b->agent_fd = box_agent_image();
+	b->agent_fd = built_agent();
 	b->ids = (struct id_range){ BOX_BASE, 65536 };
 	b->proc = (struct launched){ -1, -1, -1 };
 	snprintf(b->layer_path, sizeof(b->layer_path), "%s/layer", b->dir);

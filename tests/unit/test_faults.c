@@ -349,17 +349,11 @@ static void test_killed_removing(void)
 	engine_close(eng);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	struct engine *eng;
 
-	(void)argc;
-	if (geteuid() != 0) {
-		printf("1..0 # SKIP needs root\n");
-		return 0;
-	}
-	if (engine_test_begin(argv[0]))
-		return 1;
+	engine_test_begin();
 	eng = open_engine();
 	test_idle_removed(eng);
 	test_over_at_once(eng);

@@ -1,6 +1,4 @@
 /* A sandbox whose process 1 breaks its protocol, or keeps silent: what it can do, and what not. */
-#include <dirent.h>
-#include <sys/resource.h>
 
 #include "tests/unit/engine.h"
 
@@ -40,18 +38,6 @@ static struct sandbox *evil_box(struct engine *eng, const char *behaviour)
 	ok(sandbox_start(sb, &err) == 0, "%s: is begun: %s", behaviour, err.msg);
 	use_agent(NULL);
 	return sb;
-}
-
-static int count_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		(void)closedir(d);
-	return n;
 }
 
 static long resident_kib(void)
@@ -401,34 +387,13 @@ static void test_full_socket(struct engine *eng)
 	sandbox_remove(sb);
 }
 
-static int open_evil(const char *self)
+int main(void)
 {
-	auto_free char *path = NULL, *copy = realpath(self, NULL);
-
-	for (int i = 0; copy && i < 2; i++)
-		*strrchr(copy, '/') = '\0';
-	if (!copy || asprintf(&path, "%s/evil-agent", copy) < 0)
-		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-int main(int argc, char **argv)
-{
-	struct rlimit files = { 4096, 4096 };
 	struct engine *eng;
 	struct sandbox *honest;
 
-	(void)argc;
-	if (geteuid() != 0) {
-		printf("1..0 # SKIP needs root\n");
-		return 0;
-	}
-	(void)getrlimit(RLIMIT_NOFILE, &files);
-	files.rlim_cur = files.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &files);
-	if (engine_test_begin(argv[0]) != 0)
-		return 1;
-	evil_file = open_evil(argv[0]);
+	engine_test_begin();
+	evil_file = built_open("evil-agent");
 	good_agent = fcntl(agent_fd, F_DUPFD_CLOEXEC, 0);
 	if (evil_file < 0)
 		return 1;

@@ -284,7 +284,7 @@ static int unprivileged(void)
 	struct err err = { 0 };
 	const char *said = "";
 
-	b.agent_fd = box_agent_image(); /* where we are may be closed to that user */
+	b.agent_fd = built_agent(); /* where we are may be closed to that user */
 	if (setresgid(54321, 54321, 54321) < 0 || setresuid(54321, 54321, 54321) < 0)
 		return 1;
 	(void)prctl(PR_SET_DUMPABLE, 1); /* as after an exec: /proc/PID is ours */
