@@ -268,8 +268,8 @@ static void flood_of_descriptors(void)
 /* From many processes, none of which wants to go. */
 static void flood_of_many(void)
 {
-	for (int i = 0; i < 20; i++)
-		(void)fork();
+	for (int i = 0; i < 20 && fork() > 0; i++)
+		;
 	for (;;)
 		send_bytes("rubbish", 7);
 }
