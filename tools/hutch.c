@@ -107,6 +107,31 @@ int hutch_options(const struct hutch_command *cmd, int argc, char **argv, void *
 	return 0;
 }
 
+int hutch_each(const struct hutch_command *cmd, char **words,
+	       int (*one)(const struct hutch_root *, const char *word, const void *opt,
+			  struct err *),
+	       const void *opt, struct err *err)
+{
+	struct hutch_root root;
+	int status = 0, r;
+
+	if (!*words)
+		return hutch_misused(cmd, err, "which sandbox or command?");
+	r = hutch_root_open(&root, err);
+	if (r < 0)
+		return r;
+	for (; *words; words++) {
+		struct err why = { 0 };
+
+		if (one(&root, *words, opt, &why) < 0) {
+			hutch_warn("%s", why.msg);
+			status = HUTCH_EXIT_FAILED;
+		}
+	}
+	hutch_root_done(&root);
+	return status;
+}
+
 int hutch_misused(const struct hutch_command *cmd, struct err *err, const char *what)
 {
 	return err_say(err, EINVAL, "%s: %s (try 'hutch help %s')", cmd->name, what, cmd->name);
@@ -147,15 +172,7 @@ struct app {
 	bool version;
 };
 
-static int take_version(void *obj, const char *value, struct err *err)
-{
-	struct app *app = obj;
-
-	(void)value;
-	(void)err;
-	app->version = true;
-	return 0;
-}
+OPTION_FLAG(take_version, struct app, version)
 
 static const struct option_def app_defs[] = {
 	HUTCH_OPTION_HELP,

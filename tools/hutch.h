@@ -13,6 +13,8 @@
 #include "base/text.h"
 #include "tools/options.h"
 
+struct hutch_root;
+
 /* A command in a sandbox may exit with anything; when hutch itself fails, it is with this. */
 #define HUTCH_EXIT_FAILED 125
 
@@ -72,6 +74,12 @@ int hutch_take_help(void *obj, const char *value, struct err *);
 
 /* As options_parse(); 0: help was asked for and shown, there is nothing more to do. */
 int hutch_options(const struct hutch_command *, int argc, char **argv, void *obj, struct err *);
+/* Operands, NULL behind the last, of which there is at least one and each stands for itself: `one`
+ * does it, and what fails is a warning. As hutch_command.run. */
+int hutch_each(const struct hutch_command *, char **words,
+	       int (*one)(const struct hutch_root *, const char *word, const void *opt,
+			  struct err *),
+	       const void *opt, struct err *);
 /* Wrong operands: the sentence, and where the help is. Returns -EINVAL. */
 int hutch_misused(const struct hutch_command *, struct err *, const char *what);
 /* A warning, for what does not change the exit status: "hutch: ..." on stderr. */

@@ -29,13 +29,7 @@ struct doctor_options {
 	bool json;
 };
 
-static int take_json(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct doctor_options *)obj)->json = true;
-	return 0;
-}
+OPTION_FLAG(take_json, struct doctor_options, json)
 
 static const struct option_def doctor_defs[] = {
 	{ "json", 'j', NULL, take_json, "a JSON array of objects" },

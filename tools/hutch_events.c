@@ -22,21 +22,8 @@ struct events_options {
 	bool json, follow;
 };
 
-static int take_json(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct events_options *)obj)->json = true;
-	return 0;
-}
-
-static int take_follow(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct events_options *)obj)->follow = true;
-	return 0;
-}
+OPTION_FLAG(take_json, struct events_options, json)
+OPTION_FLAG(take_follow, struct events_options, follow)
 
 static const struct option_def events_defs[] = {
 	{ "follow", 'f', NULL, take_follow, "go on with what happens from now on" },

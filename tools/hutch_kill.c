@@ -65,8 +65,10 @@ static int signal_all(const struct hutch_target *t, int sig)
 	return r;
 }
 
-static int kill_one(const struct hutch_root *root, const char *word, int sig, struct err *err)
+static int kill_one(const struct hutch_root *root, const char *word, const void *opt,
+		    struct err *err)
 {
+	int sig = ((const struct kill_options *)opt)->signal;
 	struct hutch_target t;
 	char what[sizeof("kill ''") + 2 * NAME_MAX_LEN + 1];
 	int r = hutch_target_open(root, word, &t, err);
@@ -85,25 +87,7 @@ static int kill_one(const struct hutch_root *root, const char *word, int sig, st
 int hutch_kill(const struct hutch_command *cmd, int argc, char **argv, struct err *err)
 {
 	struct kill_options opt = { 0 };
-	struct hutch_root root;
-	int at = hutch_options(cmd, argc, argv, &opt, err), status = 0;
-	int r = at;
+	int at = hutch_options(cmd, argc, argv, &opt, err);
 
-	if (r <= 0)
-		return r;
-	if (at == argc)
-		return hutch_misused(cmd, err, "which sandbox or command?");
-	r = hutch_root_open(&root, err);
-	if (r < 0)
-		return r;
-	for (; at < argc; at++) {
-		struct err one = { 0 };
-
-		if (kill_one(&root, argv[at], opt.signal, &one) < 0) {
-			hutch_warn("%s", one.msg);
-			status = HUTCH_EXIT_FAILED;
-		}
-	}
-	hutch_root_done(&root);
-	return status;
+	return at <= 0 ? at : hutch_each(cmd, argv + at, kill_one, &opt, err);
 }

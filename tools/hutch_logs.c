@@ -19,13 +19,7 @@ struct logs_options {
 	bool follow;
 };
 
-static int take_follow(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct logs_options *)obj)->follow = true;
-	return 0;
-}
+OPTION_FLAG(take_follow, struct logs_options, follow)
 
 static const struct option_def logs_defs[] = {
 	{ "follow", 'f', NULL, take_follow, "go on until both streams have ended" },

@@ -25,15 +25,7 @@ struct box {
 	unsigned running, commands;
 };
 
-static int take_json(void *obj, const char *value, struct err *err)
-{
-	struct ls_options *opt = obj;
-
-	(void)value;
-	(void)err;
-	opt->json = true;
-	return 0;
-}
+OPTION_FLAG(take_json, struct ls_options, json)
 
 static const struct option_def ls_defs[] = {
 	{ "json", 'j', NULL, take_json, "a JSON array of objects" },

@@ -21,21 +21,8 @@ struct ps {
 	cJSON *array; /* owned */
 };
 
-static int take_json(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct ps *)obj)->json = true;
-	return 0;
-}
-
-static int take_live(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct ps *)obj)->live = true;
-	return 0;
-}
+OPTION_FLAG(take_json, struct ps, json)
+OPTION_FLAG(take_live, struct ps, live)
 
 static const struct option_def ps_defs[] = {
 	{ "live", 'l', NULL, take_live, "only those that have not ended" },

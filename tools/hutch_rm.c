@@ -14,13 +14,7 @@ struct rm_options {
 	bool force;
 };
 
-static int take_force(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct rm_options *)obj)->force = true;
-	return 0;
-}
+OPTION_FLAG(take_force, struct rm_options, force)
 
 static const struct option_def rm_defs[] = {
 	{ "force", 'f', NULL, take_force,
@@ -62,8 +56,9 @@ static int refuse_live(const struct hutch_target *t, const char *word, struct er
 				word, n, n == 1 ? "" : "s", n == 1 ? "s" : "", word);
 }
 
-static int rm_one(const struct hutch_root *root, const char *word, bool force, struct err *err)
+static int rm_one(const struct hutch_root *root, const char *word, const void *opt, struct err *err)
 {
+	bool force = ((const struct rm_options *)opt)->force;
 	struct hutch_target t;
 	char what[sizeof("remove ''") + 2 * NAME_MAX_LEN + 1];
 	int r = hutch_target_open(root, word, &t, err);
@@ -85,25 +80,7 @@ static int rm_one(const struct hutch_root *root, const char *word, bool force, s
 int hutch_rm(const struct hutch_command *cmd, int argc, char **argv, struct err *err)
 {
 	struct rm_options opt = { 0 };
-	struct hutch_root root;
-	int at = hutch_options(cmd, argc, argv, &opt, err), status = 0;
-	int r = at;
+	int at = hutch_options(cmd, argc, argv, &opt, err);
 
-	if (r <= 0)
-		return r;
-	if (at == argc)
-		return hutch_misused(cmd, err, "which sandbox or command?");
-	r = hutch_root_open(&root, err);
-	if (r < 0)
-		return r;
-	for (; at < argc; at++) {
-		struct err one = { 0 };
-
-		if (rm_one(&root, argv[at], opt.force, &one) < 0) {
-			hutch_warn("%s", one.msg);
-			status = HUTCH_EXIT_FAILED;
-		}
-	}
-	hutch_root_done(&root);
-	return status;
+	return at <= 0 ? at : hutch_each(cmd, argv + at, rm_one, &opt, err);
 }

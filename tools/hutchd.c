@@ -93,29 +93,9 @@ static int take_no_mount(void *obj, const char *value, struct err *err)
 		       "this version does not serve 9P yet, so without a mount nothing is left");
 }
 
-static int take_foreground(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct app *)obj)->foreground = true;
-	return 0;
-}
-
-static int take_help(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct app *)obj)->help = true;
-	return 0;
-}
-
-static int take_version(void *obj, const char *value, struct err *err)
-{
-	(void)value;
-	(void)err;
-	((struct app *)obj)->version = true;
-	return 0;
-}
+OPTION_FLAG(take_foreground, struct app, foreground)
+OPTION_FLAG(take_help, struct app, help)
+OPTION_FLAG(take_version, struct app, version)
 
 static const struct option_def option_defs[] = {
 	{ "state-dir", 0, "DIR", take_state_dir, "where sandboxes are kept" },

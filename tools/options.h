@@ -31,6 +31,16 @@ struct option_def {
 	const char *doc; /* one line; NULL: not shown in the help */
 };
 
+/* Defines take(): sets `field`, a bool of what the options are taken into. */
+#define OPTION_FLAG(take, type, field)                                 \
+	static int take(void *obj, const char *value, struct err *err) \
+	{                                                              \
+		(void)value;                                           \
+		(void)err;                                             \
+		((type *)obj)->field = true;                           \
+		return 0;                                              \
+	}
+
 struct option_set {
 	const char *program; /* for sentences: "hutchd", "hutch run" */
 	const struct option_def *def;
