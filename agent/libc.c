@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -253,6 +254,17 @@ int fcntl(int fd, int op, ...)
 	arg = va_arg(ap, long);
 	va_end(ap);
 	return (int)CALL(SYS_fcntl, fd, op, arg);
+}
+
+int ioctl(int fd, unsigned long op, ...)
+{
+	long arg;
+	va_list ap;
+
+	va_start(ap, op);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	return (int)CALL(SYS_ioctl, fd, (long)op, arg);
 }
 
 int openat(int at, const char *path, int flags, ...)

@@ -49,6 +49,8 @@ enum agent_exec_flag {
 	AGENT_HAS_USER = 1 << 7, /* else 0:0 */
 	AGENT_HAS_GROUP = 1 << 8, /* a cgroup's directory: the command is cloned into it */
 	AGENT_HAS_TASKS = 1 << 9, /* or a v1 group's `tasks`: its first process writes "0" to it */
+	AGENT_TTY = 1 << 10, /* stdin's descriptor is a terminal: the one of its session, and all
+			      * three of its stdio; excludes HAS_STDOUT, HAS_STDERR and MERGE */
 };
 #define AGENT_EXEC_FDS_MAX 6 /* args, stdin, stdout, stderr, script, group or tasks */
 

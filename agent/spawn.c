@@ -15,6 +15,7 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
@@ -27,6 +28,9 @@
 #include "base/auto.h"
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* Of these a command with a terminal has the first only. */
+#define TTY_KNOWS (AGENT_HAS_STDIN | AGENT_HAS_STDOUT | AGENT_HAS_STDERR | AGENT_MERGE)
 
 _Static_assert(sizeof(char *) == sizeof(uint64_t), "slots become pointers in place");
 
@@ -45,6 +49,8 @@ static int take_fds(struct spawn *s)
 
 	if ((s->req.flags & AGENT_MERGE) && (s->req.flags & AGENT_HAS_STDERR))
 		return -EINVAL;
+	if ((s->req.flags & AGENT_TTY) && (s->req.flags & TTY_KNOWS) != AGENT_HAS_STDIN)
+		return -EINVAL;
 	s->script = -1;
 	for (unsigned i = 0; i < 3; i++) {
 		s->stdio[i] = -1;
@@ -53,7 +59,9 @@ static int take_fds(struct spawn *s)
 		else if (s->req.flags & has[i])
 			return -EINVAL;
 	}
-	if (s->req.flags & AGENT_MERGE)
+	if (s->req.flags & AGENT_TTY)
+		s->stdio[1] = s->stdio[0];
+	if (s->req.flags & (AGENT_MERGE | AGENT_TTY))
 		s->stdio[2] = s->stdio[1];
 	if (s->req.flags & AGENT_HAS_SCRIPT) {
 		if (at >= s->fd_n)
@@ -147,14 +155,16 @@ static int resolve_user(struct spawn *s)
 	return 0;
 }
 
-/* The command's user must be able to open /dev/stdout and the like again.  Only pipes: what
- * else may come is shared with others. */
+/* The command's user must be able to open /dev/stdout and the like again.  Only pipes, and a
+ * terminal of its own, which stays in its group (tty): what else may come is shared with others. */
 static int give_stdio(const struct spawn *s)
 {
 	struct stat st;
 
 	if (s->user.uid == 0 && s->user.gid == 0)
 		return 0;
+	if (s->req.flags & AGENT_TTY)
+		return fchown(s->stdio[0], s->user.uid, (gid_t)-1) < 0 ? -errno : 0;
 	for (unsigned i = 0; i < 3; i++) {
 		if (s->stdio[i] < 0 || (i == 2 && s->stdio[2] == s->stdio[1]))
 			continue;
@@ -288,6 +298,8 @@ static __attribute__((noinline)) _Noreturn void child_main(struct spawn *s)
 	for (int i = 0; i < 3; i++)
 		if (s->stdio[i] >= 0 && dup2(s->stdio[i], i) < 0)
 			goto failed;
+	if ((s->req.flags & AGENT_TTY) && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+		goto failed;
 	s->stage = AGENT_STAGE_IDS;
 	if (s->changes_ids && (errno = change_ids(&s->user)) != 0) {
 		if (errno == EINVAL)
