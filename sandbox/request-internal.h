@@ -15,6 +15,14 @@ int request_take_env(struct env *ret, const cJSON *value, struct err *);
 int request_take_cwd(char **ret, const cJSON *value, struct err *);
 int request_take_user(char **ret, const cJSON *value, struct err *);
 
+/* Lays the members over what is there. */
+int request_take_pty(struct exec_pty *ret, const cJSON *value, struct err *err);
+/* Do its terminal and its stdio go together? EINVAL. */
+int request_check_pty(const struct exec_request *, struct err *);
+bool request_same_pty(const struct exec_pty *, const struct exec_pty *);
+/* Appends ,"pty":{...} */
+int request_print_pty(struct buf *, const struct exec_pty *);
+
 /* Appends ,"key":"value" (or null, where value is NULL). */
 int request_print_string(struct buf *, const char *key, const char *value);
 /* Appends ,"key":{…} */

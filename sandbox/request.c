@@ -166,6 +166,11 @@ static int take_keep(void *obj, const cJSON *value, struct err *err)
 	return json_get_bool(value, &((struct exec_request *)obj)->keep, err);
 }
 
+static int take_pty(void *obj, const cJSON *value, struct err *err)
+{
+	return request_take_pty(&((struct exec_request *)obj)->pty, value, err);
+}
+
 const struct json_key exec_request_keys[] = {
 	{ "cmd", take_cmd,
 	  "array: the argv; string: a script for /bin/sh, or for its own #! line" },
@@ -181,6 +186,9 @@ const struct json_key exec_request_keys[] = {
 	{ "on_full", take_on_full,
 	  "what a full stream does: \"wait\" for a reader, the default, or \"drop\" the rest" },
 	{ "keep", take_keep, "true: its output is never given back, whatever is read" },
+	{ "pty", take_pty,
+	  "object {rows, cols, term}: a terminal instead of pipes; default: {\"rows\": 24, "
+	  "\"cols\": 80}" },
 	{ "id", take_id, "the node's name; the same request with the same id runs once" },
 };
 const size_t exec_request_keys_n = ARRAY_SIZE(exec_request_keys);
@@ -203,6 +211,7 @@ static int begin(struct exec_request *req, const struct exec_request *base)
 	req->stdin_mode = base->stdin_mode;
 	req->stdout_mode = base->stdout_mode;
 	req->stderr_mode = base->stderr_mode;
+	req->pty = base->pty;
 	if ((base->cwd && !(req->cwd = strdup(base->cwd))) ||
 	    (base->user && !(req->user = strdup(base->user))))
 		return -ENOMEM;
@@ -225,12 +234,12 @@ static int take(struct exec_request *req, const cJSON *doc, struct err *err)
 
 	if (cJSON_IsArray(doc)) {
 		r = take_argv(req, doc, err);
-		return r < 0 ? err_wrap(err, r, "the argv") : 0;
+		return r < 0 ? err_wrap(err, r, "the argv") : request_check_pty(req, err);
 	}
 	r = exec_request_take_defaults(req, doc, err);
 	if (r == 0 && !req->argv && !req->script)
 		r = err_say(err, EINVAL, "request: 'cmd' is missing");
-	return r;
+	return r < 0 ? r : request_check_pty(req, err);
 }
 
 int exec_request_take(struct exec_request *ret, const struct exec_request *base, const cJSON *doc,
@@ -353,6 +362,8 @@ int exec_request_print_keys(const struct exec_request *req, struct buf *out)
 		r = buf_printf(out, ",\"on_full\":\"drop\"");
 	if (r == 0 && req->keep)
 		r = buf_printf(out, ",\"keep\":true");
+	if (r == 0 && req->pty.on)
+		r = request_print_pty(out, &req->pty);
 	if (r == 0 && req->id)
 		r = request_print_string(out, "id", req->id);
 	return r;
@@ -424,5 +435,6 @@ bool exec_request_equal(const struct exec_request *a, const struct exec_request 
 	       same_text(a->user, b->user) && same_text(a->broken, b->broken) && ta == tb &&
 	       limit_of(a) == limit_of(b) && a->drops == b->drops && a->keep == b->keep &&
 	       a->stdin_mode == b->stdin_mode && a->stdout_mode == b->stdout_mode &&
-	       a->stderr_mode == b->stderr_mode && same_env(&a->env, &b->env);
+	       a->stderr_mode == b->stderr_mode && request_same_pty(&a->pty, &b->pty) &&
+	       same_env(&a->env, &b->env);
 }

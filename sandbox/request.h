@@ -32,6 +32,16 @@ void env_done(struct env *);
 
 #define OUTPUT_LIMIT_DEFAULT ((uint64_t)256 << 20) /* bytes of each stream */
 
+#define PTY_SIZE_MAX 65535 /* rows or columns */
+#define PTY_TERM_MAX 64
+
+/* A terminal. */
+struct exec_pty {
+	bool on; /* else pipes, and the rest is zeroes */
+	uint16_t rows, cols;
+	char term[PTY_TERM_MAX + 1]; /* "": the sandbox's, or the default */
+};
+
 enum exec_stdio { EXEC_STDIO_PIPE, EXEC_STDIO_NULL, EXEC_STDIO_MERGE /* stderr only */ };
 
 struct exec_request {
@@ -42,7 +52,8 @@ struct exec_request {
 	struct env env;
 	char *cwd, *user;
 	double timeout_s; /* <= 0: none */
-	enum exec_stdio stdin_mode, stdout_mode, stderr_mode;
+	enum exec_stdio stdin_mode, stdout_mode, stderr_mode; /* with pty: none of them NULL */
+	struct exec_pty pty;
 	uint64_t output_limit; /* bytes that each stream keeps; 0: OUTPUT_LIMIT_DEFAULT */
 	bool drops;            /* on_full: what is over that is thrown away; false: it waits */
 	bool keep;             /* its output is never given back */

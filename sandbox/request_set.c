@@ -45,8 +45,23 @@ static bool is_number(const char *text, double *ret)
 	return end != text && !*end;
 }
 
+/* What goes with nothing else that is there is not set. */
+static int check(struct exec_request *req, const struct exec_request *was, struct err *err)
+{
+	int r = request_check_pty(req, err);
+
+	if (r < 0) {
+		req->stdin_mode = was->stdin_mode;
+		req->stdout_mode = was->stdout_mode;
+		req->stderr_mode = was->stderr_mode;
+		req->pty = was->pty;
+	}
+	return r;
+}
+
 int exec_request_set(struct exec_request *req, const char *key, const char *value, struct err *err)
 {
+	const struct exec_request was = *req; /* for what is in it by value */
 	struct err why = { 0 };
 	double number;
 	int r;
@@ -65,5 +80,7 @@ int exec_request_set(struct exec_request *req, const char *key, const char *valu
 		r = take(req, key, cJSON_CreateNumber(number), &why);
 	if (r == -EINVAL && (strcmp(value, "true") == 0 || strcmp(value, "false") == 0))
 		r = take(req, key, cJSON_CreateBool(*value == 't'), &why);
+	if (r == 0)
+		r = check(req, &was, &why);
 	return r < 0 ? err_say(err, -r, "set: %s", why.msg) : 0;
 }

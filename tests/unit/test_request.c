@@ -33,7 +33,22 @@ static const struct {
 	{ "cmd null", "{\"cmd\":null}", EINVAL, "cmd: " },
 	{ "argument a number", "[\"a\",1]", EINVAL, "argument 1" },
 	{ "unknown key", "{\"cmd\":[\"a\"],\"tty\":true}", EINVAL, "'tty'" },
-	{ "key of a later version", "{\"cmd\":[\"a\"],\"pty\":{}}", EINVAL, "'pty'" },
+	{ "key of a later version", "{\"cmd\":[\"a\"],\"on_full\":\"drop\"}", EINVAL, "'on_full'" },
+	{ "terminal", "{\"cmd\":[\"a\"],\"pty\":{}}", 0,
+	  "{\"cmd\":[\"a\"],\"pty\":{\"rows\":24,\"cols\":80}}" },
+	{ "all of a terminal",
+	  "{\"cmd\":[\"a\"],\"pty\":{\"cols\":65535,\"rows\":1,\"term\":\"vt100\"},\"stderr\":\"merge\"}", 0,
+	  "{\"cmd\":[\"a\"],\"stderr\":\"merge\",\"pty\":{\"rows\":1,\"cols\":65535,\"term\":\"vt100\"}}" },
+	{ "terminal of no size", "{\"cmd\":[\"a\"],\"pty\":{\"rows\":0}}", EINVAL, "rows: must be" },
+	{ "terminal too wide", "{\"cmd\":[\"a\"],\"pty\":{\"cols\":65536}}", EINVAL, "cols: must be" },
+	{ "terminal of half a row", "{\"cmd\":[\"a\"],\"pty\":{\"rows\":1.5}}", EINVAL, "rows: " },
+	{ "terminal of a path", "{\"cmd\":[\"a\"],\"pty\":{\"term\":\"../x\"}}", EINVAL, "term: " },
+	{ "terminal of no kind", "{\"cmd\":[\"a\"],\"pty\":{\"term\":\"\"}}", EINVAL, "term: " },
+	{ "terminal, unknown member", "{\"cmd\":[\"a\"],\"pty\":{\"depth\":1}}", EINVAL, "'depth'" },
+	{ "terminal true", "{\"cmd\":[\"a\"],\"pty\":true}", EINVAL, "pty: must be an object" },
+	{ "terminal without input", "{\"cmd\":[\"a\"],\"pty\":{},\"stdin\":\"null\"}", EINVAL, "'stdin'" },
+	{ "terminal without output", "{\"cmd\":[\"a\"],\"stdout\":\"null\",\"pty\":{}}", EINVAL, "'stdout'" },
+	{ "terminal without errors", "{\"cmd\":[\"a\"],\"stderr\":\"null\",\"pty\":{}}", EINVAL, "'stderr'" },
 	{ "NUL in argv", "[\"a\\u0000b\"]", EINVAL, "NUL" },
 	{ "NUL in a script", "{\"cmd\":\"a\\u0000\"}", EINVAL, "NUL" },
 	{ "key twice", "{\"cmd\":[\"a\"],\"cmd\":[\"b\"]}", EINVAL, "'cmd'" },
@@ -175,6 +190,12 @@ static const struct {
 	{ "timeout_s", "1.5", 0, "{\"cmd\":\"x\",\"timeout_s\":1.5}" },
 	{ "stdin", "null", 0, "{\"cmd\":\"x\",\"stdin\":\"null\"}" },
 	{ "user", "1000", 0, "{\"cmd\":\"x\",\"user\":\"1000\"}" },
+	{ "pty.rows", "50", 0, "{\"cmd\":\"x\",\"pty\":{\"rows\":50,\"cols\":80}}" },
+	{ "pty.term", "vt100", 0,
+	  "{\"cmd\":\"x\",\"pty\":{\"rows\":24,\"cols\":80,\"term\":\"vt100\"}}" },
+	{ "pty.rows", "0", EINVAL, "rows" },
+	{ "pty.rows", "many", EINVAL, "rows" },
+	{ "pty", "yes", EINVAL, "pty" },
 	{ "timeout_s", "soon", EINVAL, "timeout_s" },
 	{ "cmd", "x", EINVAL, "'cmd'" },
 	{ "id", "x", EINVAL, "'id'" },
@@ -214,6 +235,27 @@ static void test_sets(void)
 	}
 }
 
+/* Members one by one, and what does not go together, in either order. */
+static void test_set_pty(void)
+{
+	struct exec_request req = { 0 };
+	struct err err = { 0 };
+	auto_buf struct buf out = { 0 };
+
+	ok(exec_request_set(&req, "pty.rows", "10", NULL) == 0 &&
+		   exec_request_set(&req, "pty.cols", "20", NULL) == 0,
+	   "set pty: member by member");
+	is_int(exec_request_set(&req, "stdin", "null", &err), -EINVAL, "set pty, then no stdin");
+	ok(strstr(err.msg, "'stdin'"), "says '%s'", err.msg);
+	(void)exec_request_print(&req, &out);
+	is_str(out.data, "{\"pty\":{\"rows\":10,\"cols\":20}}", "and nothing has changed");
+	exec_request_done(&req);
+	ok(exec_request_set(&req, "stdout", "null", NULL) == 0 &&
+		   exec_request_set(&req, "pty.rows", "10", NULL) == -EINVAL && !req.pty.on,
+	   "set no stdout, then pty");
+	exec_request_done(&req);
+}
+
 static void test_env(void)
 {
 	struct env a = { 0 }, b = { 0 };
@@ -235,6 +277,7 @@ int main(void)
 	test_sizes();
 	test_specs();
 	test_sets();
+	test_set_pty();
 	test_env();
 	return tap_done();
 }
