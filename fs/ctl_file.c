@@ -124,9 +124,46 @@ static int verb_signal(const struct node_ref *ref, const char *arg, struct err *
 static int verb_close_stdin(const struct node_ref *ref, const char *arg, struct err *err)
 {
 	(void)arg;
-	(void)err;
-	exec_close_stdin(ref->exec);
+	return exec_end_stdin(ref->exec, err);
+}
+
+/* ROWS COLS; zeroes of what is not that. */
+static void parse_size(const char *arg, uint16_t size[2])
+{
+	unsigned long n[2] = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		size_t len = strspn(arg, "0123456789");
+
+		n[i] = len && len <= 5 ? strtoul(arg, NULL, 10) : 0;
+		arg += len;
+		if (i == 0)
+			arg += strspn(arg, " \t");
+	}
+	size[0] = size[1] = 0;
+	if (*arg || n[0] > PTY_SIZE_MAX || n[1] > PTY_SIZE_MAX)
+		return;
+	size[0] = (uint16_t)n[0];
+	size[1] = (uint16_t)n[1];
+}
+
+static int check_winsize(const char *arg, struct err *err)
+{
+	uint16_t size[2];
+
+	parse_size(arg, size);
+	if (!size[0] || !size[1])
+		return err_say(err, EINVAL, "winsize: must be ROWS COLS, each 1 to %d",
+			       PTY_SIZE_MAX);
 	return 0;
+}
+
+static int verb_winsize(const struct node_ref *ref, const char *arg, struct err *err)
+{
+	uint16_t size[2];
+
+	parse_size(arg, size);
+	return exec_winsize(ref->exec, size[0], size[1], err);
 }
 
 /* KEY, one blank, and VALUE, which may be empty. */
@@ -161,10 +198,12 @@ static const struct verb exec_verbs[] = {
 	{ "kill", ARG_NONE, NULL, verb_exec_kill, exec_is_busy },
 	{ "signal", ARG_WORD, check_signal, verb_signal, NULL },
 	{ "close-stdin", ARG_NONE, NULL, verb_close_stdin, NULL },
+	{ "winsize", ARG_WORD, check_winsize, verb_winsize, NULL },
 	{ "set", ARG_REST, check_set, verb_set, NULL },
 };
 static const struct verb_table exec_table = { exec_verbs, ARRAY_SIZE(exec_verbs),
-					      "kill, signal NAME, close-stdin, set KEY VALUE" };
+					      "kill, signal NAME, close-stdin, winsize ROWS COLS, "
+					      "set KEY VALUE" };
 
 /* Lines */
 

@@ -297,16 +297,20 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_SHORT,
 		.flags = NODE_STREAM | NODE_RESERVE,
 		.ops = &exec_ctl_ops,
-		.doc = "verbs, one per line: kill, signal NAME, close-stdin; before the command is "
-		       "written: set KEY VALUE",
+		.doc = "verbs, one per line: kill, signal NAME, close-stdin, winsize ROWS COLS; before "
+		       "the command is written: set KEY VALUE",
 		.writes = "kill ends every process that the command started.  signal TERM, SIGTERM or "
-			  "15 goes to its process group.  close-stdin ends stdin, whoever holds it.  "
+			  "15 goes to its process group.  close-stdin ends stdin, whoever holds it; "
+			  "at a terminal it types the end-of-file character.  winsize resizes the "
+			  "terminal.  "
 			  "set KEY VALUE is a key of the request that will be written, without any "
 			  "quoting: VALUE is the rest of the line as it is, and members are dotted, as "
 			  "in set env.CC clang -O2.  Keys of a JSON request win; cmd and id cannot be "
 			  "set.",
 		.errors = "EINVAL, no such verb, signal or key, or a value that does not fit: none of "
-			  "that write has run.  EBUSY, set after the command was written.",
+			  "that write has run.  EBUSY, set after the command was written.  "
+			  "ENOTTY, winsize of a command without a terminal; EAGAIN, winsize before "
+			  "there is one, or close-stdin when it takes no more.",
 		.polls = "Always writable.",
 	},
 	[NODE_EVENTS] = {

@@ -34,7 +34,7 @@ static int fill(struct engine *eng, const struct blank *b, struct err *err)
 	return r < 0 ? r : layer_make(eng->image, dir, "layer", &b->ids, err);
 }
 
-static void end_process(struct blank *b)
+static void end_process(struct engine *eng, struct blank *b)
 {
 	if (!b->groups)
 		return;
@@ -46,7 +46,7 @@ static void end_process(struct blank *b)
 
 static void discard(struct engine *eng, struct blank *b)
 {
-	end_process(b);
+	end_process(eng, b);
 	(void)store_discard(&eng->store, b->serial, NULL);
 	idpool_free(&eng->ids, &b->ids);
 	trash_empty(&eng->trash);
@@ -154,7 +154,7 @@ int blank_take(struct blanks *all, bool cold, struct blank *ret, struct err *err
 	return r;
 }
 
-void blank_end(struct blank *b)
+void blank_end(struct blanks *all, struct blank *b)
 {
-	end_process(b);
+	end_process(all->engine, b);
 }

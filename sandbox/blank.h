@@ -46,4 +46,4 @@ struct blank {
  * On failure nothing is left of it. Its serial, ids and process are the caller's. */
 int blank_take(struct blanks *, bool cold, struct blank *ret, struct err *);
 /* Ends its process, if it has one still. */
-void blank_end(struct blank *);
+void blank_end(struct blanks *, struct blank *);

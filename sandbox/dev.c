@@ -31,6 +31,9 @@ static const struct {
 	{ "ptmx", "pts/ptmx" },
 };
 
+/* No sandbox has more than a part of the terminals that the machine can have: 4096. */
+#define PTS_OPTIONS "newinstance,ptmxmode=0666,mode=0620,max=256"
+
 static int bind_node(int dev, const struct node *n)
 {
 	int tree = open_tree(AT_FDCWD, n->host,
@@ -72,8 +75,7 @@ static int fill(struct child *c, int dev)
 static int mount_devpts(const struct child *c, int dev)
 {
 	/* Group 5 is tty; where only user 0 is mapped there is no other group. */
-	const char *data = c->plan->ids.count > 5 ? "newinstance,ptmxmode=0666,mode=0620,gid=5"
-						  : "newinstance,ptmxmode=0666,mode=0620";
+	const char *data = c->plan->ids.count > 5 ? PTS_OPTIONS ",gid=5" : PTS_OPTIONS;
 
 	return mount_at(
 		&(struct mount_at){ dev, "pts", 0755, "devpts", MS_NOSUID | MS_NOEXEC, data });

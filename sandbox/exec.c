@@ -240,7 +240,7 @@ static int make_pipes(struct exec *ex, struct pipes *p, struct err *err)
 	const enum exec_stdio mode[] = { req->stdin_mode, req->stdout_mode, req->stderr_mode };
 	const struct id_range *ids = ex->sandbox->ids;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 3 && !req->pty.on; i++) {
 		int r;
 
 		if (mode[i] != EXEC_STDIO_PIPE)
@@ -261,6 +261,10 @@ static int attach_pipes(struct exec *ex, struct pipes *p, struct err *err)
 {
 	int r = p->ours[0] >= 0 ? stdin_attach(ex, TAKE_FD(p->ours[0])) : 0;
 
+	if (ex->request.pty.on) { /* that comes when it is sent, and is not stderr */
+		stream_end(&ex->stream[EXEC_STDERR]);
+		return 0;
+	}
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
 		if (p->ours[i + 1] < 0) {
 			stream_end(&ex->stream[i]);

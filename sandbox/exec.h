@@ -78,12 +78,15 @@ struct exec {
 	struct ev_source in;  /* the pipe's writing end; fd -1: at EOF */
 	unsigned writers;     /* open write handles */
 	bool in_armed;        /* EOF when the last of them closes */
+	bool in_line;         /* what was written last is not the end of a line */
 	struct list writable; /* watches: there is room, or EOF */
 
 	/* private to sandbox/ */
 	struct cgroup *group; /* while a process may be in it; NULL: there are none here */
 	struct list unsent;   /* sandbox_run.unsent, while PENDING */
-	int child[3];         /* the command's ends of its stdio, until they are sent; -1: none */
+	int child[3];         /* the command's ends of its stdio, until they are sent; -1: none.
+			       * Of a terminal [0], until its leader is over */
+	uint16_t rows, cols;  /* of its terminal, where winsize has set them; 0: as requested */
 	struct ev_timer deadline;
 	bool timed_out, killed; /* why we sent SIGKILL */
 	unsigned silent;        /* looks at it since then that found it empty */
@@ -137,11 +140,15 @@ void exec_last_clear(struct sandbox *, uid_t);
 int exec_signal(struct exec *, int sig, struct err *);
 /* Everything it started; the result will say `killed`. */
 int exec_kill(struct exec *, struct err *);
-/* stdin is at its end from here on. Cannot fail; twice is harmless. */
-void exec_close_stdin(struct exec *);
+/* The size of its terminal. ENOTTY: it has none; EAGAIN: it has no command. Of a command that is
+ * over: nothing happens, 0. */
+int exec_winsize(struct exec *, uint16_t rows, uint16_t cols, struct err *);
+/* `close-stdin`: a pipe is at its end from here on; at a terminal the end-of-file character is
+ * typed, and it goes on. EAGAIN: the terminal takes no more. Twice is harmless. */
+int exec_end_stdin(struct exec *, struct err *);
 
 /* Whoever writes to stdin through a handle brackets that with these.
- * `truncates`: opened with O_TRUNC, which arms EOF as a write does. */
+ * `truncates`: opened with O_TRUNC, which arms EOF as a write does; a terminal has no EOF. */
 void stdin_open(struct exec *, bool truncates);
 void stdin_close(struct exec *);
 /* Bytes taken (at least 1), -EAGAIN (pipe full, or not started yet), -EPIPE. */

@@ -61,6 +61,7 @@ void exec_finish(struct exec *ex, struct exec_result *res)
 		res->truncated |= ex->stream[i].truncated;
 		res->streams_open |= !ex->stream[i].ended;
 	}
+	watch_fire_all(&ex->writable); /* who waited for a terminal that does not come */
 	(void)clock_gettime(CLOCK_REALTIME, &res->finished_at);
 	res->started_at = ex->started_ns ? ex->started_at : ex->created_at;
 	res->duration_ms = ex->started_ns ? (ev_now() - ex->started_ns) / 1000000 : 0;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,12 +21,13 @@
 #define SCRIPT_ARG_MAX (128 * 1024)
 
 static const char *const default_env[] = {
-	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-	"LANG=C.UTF-8",
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
+	"TERM=xterm-256color", /* the last: of a command with a terminal only */
 };
 
 struct message {
 	const char *script_argv[4];
+	char term[sizeof("TERM=") + PTY_TERM_MAX];
 	const char **env;
 	size_t envc;
 	struct agent_command cmd;
@@ -58,13 +60,17 @@ static void layer_env(struct message *m, const char *const *pairs, size_t n)
 static int compose_env(struct message *m, const struct exec *ex)
 {
 	const struct env *own = &ex->request.env, *spec = &ex->sandbox->spec.env;
+	const struct exec_pty *pty = &ex->request.pty;
+	const char *term = m->term;
 
-	m->env = calloc(own->n + spec->n + ARRAY_SIZE(default_env), sizeof(*m->env));
+	m->env = calloc(own->n + 1 + spec->n + ARRAY_SIZE(default_env), sizeof(*m->env));
 	if (!m->env)
 		return -ENOMEM;
 	layer_env(m, (const char *const *)own->v, own->n);
+	(void)snprintf(m->term, sizeof(m->term), "TERM=%s", pty->term);
+	layer_env(m, &term, *pty->term != '\0');
 	layer_env(m, (const char *const *)spec->v, spec->n);
-	layer_env(m, default_env, ARRAY_SIZE(default_env));
+	layer_env(m, default_env, ARRAY_SIZE(default_env) - !pty->on);
 	m->cmd.env = m->env;
 	m->cmd.envc = m->envc;
 	if (!has_key(m->env, m->envc, "HOME="))
@@ -151,10 +157,14 @@ static int compose(struct message *m, struct exec *ex, struct err *err)
 		r = compose_env(m, ex);
 	if (r < 0)
 		return err_set(err, -r, "prepare the command");
+	if (req->pty.on && (r = pty_open(ex, err)) < 0)
+		return r;
 	m->cmd.cwd = req->cwd ? req->cwd : spec->cwd;
 	m->cmd.user = req->user ? req->user : spec->user;
 	m->head.flags |= (m->cmd.cwd ? AGENT_HAS_CWD : 0) | (m->cmd.user ? AGENT_HAS_USER : 0) |
-			 (req->stderr_mode == EXEC_STDIO_MERGE ? AGENT_MERGE : 0);
+			 (req->pty.on                            ? AGENT_TTY
+			  : req->stderr_mode == EXEC_STDIO_MERGE ? AGENT_MERGE
+								 : 0);
 	m->args = agent_args_pack(&m->cmd, &m->head.args_len, err);
 	if (m->args < 0)
 		return m->args;
@@ -228,7 +238,7 @@ int exec_send(struct exec *ex, int control)
 	r = compose(&m, ex, &err);
 	if (r == 0)
 		r = send_message(&m, control, &err);
-	if (r == 0)
+	if (r == 0 && !ex->request.pty.on) /* a terminal does not hang up before its leader ends */
 		for (size_t i = 0; i < ARRAY_SIZE(ex->child); i++)
 			close_auto(&ex->child[i]);
 	free(m.env);

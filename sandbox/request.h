@@ -51,7 +51,7 @@ struct exec_request {
 	size_t script_len;
 	struct env env;
 	char *cwd, *user;
-	double timeout_s; /* <= 0: none */
+	double timeout_s;                                     /* <= 0: none */
 	enum exec_stdio stdin_mode, stdout_mode, stderr_mode; /* with pty: none of them NULL */
 	struct exec_pty pty;
 	uint64_t output_limit; /* bytes that each stream keeps; 0: OUTPUT_LIMIT_DEFAULT */

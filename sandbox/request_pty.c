@@ -97,9 +97,10 @@ int request_check_pty(const struct exec_request *req, struct err *err)
 
 	for (size_t i = 0; req->pty.on && i < ARRAY_SIZE(stdio); i++)
 		if (stdio[i].mode == EXEC_STDIO_NULL)
-			return err_say(err, EINVAL,
-				       "pty: the terminal is its stdin, stdout and stderr, and '%s' is "
-				       "\"null\": make that \"pipe\", or leave out one of the two",
-				       stdio[i].name);
+			return err_say(
+				err, EINVAL,
+				"pty: the terminal is its stdin, stdout and stderr, and '%s' is "
+				"\"null\": make that \"pipe\", or leave out one of the two",
+				stdio[i].name);
 	return 0;
 }

@@ -3,7 +3,8 @@
  * Who does what: engine.c holds the set and brings it back at start; sandbox.c is
  * a sandbox's life as its users see it; run.c is process 1 and the control socket;
  * record.c is what a restart needs; exec.c, exec_start.c, exec_end.c are a
- * command's life; stream.c and stdin.c its bytes; result.c its result as text.
+ * command's life; stream.c and stdin.c its bytes, pty.c its terminal; result.c its
+ * result as text.
  */
 #pragma once
 
@@ -214,7 +215,22 @@ void retain_forget(struct stream *);
 /* What is left of a spool from before. */
 void retain_restore(struct stream *, int dirfd, const char *name);
 /* stdin.c */
+/* Takes the descriptor that input is written to: a pipe's writing end, or a terminal's master. */
 int stdin_attach(struct exec *, int fd);
+/* No more can be written from here on. Twice is harmless. */
+void exec_close_stdin(struct exec *);
+
+/* pty.c */
+#define PTY_HOLDS_MAX 65536 /* more than the kernel ever has between a terminal's two ends */
+/* Opens the terminal that it asked for, in a sandbox that runs: its streams, and child[0]. Once. */
+int pty_open(struct exec *, struct err *);
+/* Will it have a terminal that it has not yet? */
+bool pty_expected(const struct exec *);
+/* Types what ends the input, as exec_end_stdin() says. */
+int pty_type_eof(struct exec *, struct err *);
+/* At most `len` bytes to the spool, which is open. > 0: so many were moved, or lost with `truncated`;
+ * 0: it has hung up; -EAGAIN: nothing was written to it that has not come. */
+ssize_t pty_drain(struct stream *, size_t len);
 
 /* result.c */
 int exec_result_parse(struct exec_result *ret, const cJSON *, struct err *);

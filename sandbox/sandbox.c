@@ -224,7 +224,7 @@ int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 	choose_id(sb, spec);
 	r = fill(sb, &blank, spec, err);
 	if (r < 0) {
-		blank_end(&blank);
+		blank_end(&eng->blanks, &blank);
 		sb->spec = (struct spec){ 0 };
 		err_wrap(err, r, "make '%s'", sb->id);
 		discard(sb);

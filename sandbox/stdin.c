@@ -1,8 +1,10 @@
-/* stdin.c - a command's standard input: a pipe whose writing end is ours
+/* stdin.c - a command's standard input: a pipe whose writing end is ours, or a terminal
  *
- * The descriptor is open from exec_create() until EOF: the last writer closed
- * after somebody wrote or truncated, close-stdin, or the command closed its end.
- * Nothing is kept here: a writer that finds the pipe full waits with its bytes.
+ * A pipe is open from exec_create() until EOF: the last writer closed after
+ * somebody wrote or truncated, close-stdin, or the command closed its end.
+ * A terminal (pty.c) is there when the command is sent, and until it hangs up: who
+ * has stopped typing has not gone away.
+ * Nothing is kept here: a writer that finds no room waits with its bytes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +22,7 @@ static void on_pipe(struct ev_source *src, uint32_t events)
 {
 	struct exec *ex = exec_ref(container_of(src, struct exec, in));
 
-	if (events & EPOLLERR) {
+	if (events & (EPOLLERR | EPOLLHUP)) {
 		exec_close_stdin(ex); /* nobody can read it any more */
 	} else {
 		(void)ev_mod(loop_of(ex), src, 0);
@@ -39,7 +41,7 @@ int stdin_attach(struct exec *ex, int fd)
 	int r;
 
 	ex->in = (struct ev_source){ .fd = fd, .ready = on_pipe, .release = on_released };
-	r = ev_add(loop_of(ex), &ex->in, 0); /* EPOLLERR is always told */
+	r = ev_add(loop_of(ex), &ex->in, 0); /* EPOLLERR and EPOLLHUP are always told */
 	if (r < 0)
 		close_auto(&ex->in.fd);
 	else
@@ -56,6 +58,14 @@ void exec_close_stdin(struct exec *ex)
 	watch_fire_all(&ex->writable);
 }
 
+int exec_end_stdin(struct exec *ex, struct err *err)
+{
+	if (ex->request.pty.on)
+		return pty_type_eof(ex, err);
+	exec_close_stdin(ex);
+	return 0;
+}
+
 void stdin_open(struct exec *ex, bool truncates)
 {
 	ex->writers++;
@@ -64,7 +74,7 @@ void stdin_open(struct exec *ex, bool truncates)
 
 void stdin_close(struct exec *ex)
 {
-	if (--ex->writers || !ex->in_armed)
+	if (--ex->writers || !ex->in_armed || ex->request.pty.on)
 		return;
 	if (ex->unwritten)
 		ex->in_armed = false; /* it could write nothing, and so did not end it */
@@ -72,18 +82,25 @@ void stdin_close(struct exec *ex)
 		exec_close_stdin(ex);
 }
 
+static bool ends_line(char c)
+{
+	return c == '\n' || c == '\r';
+}
+
 ssize_t stdin_write(struct exec *ex, const void *bytes, size_t len)
 {
 	ssize_t n;
 
 	if (ex->in.fd < 0)
-		return ex->unwritten ? -EAGAIN : -EPIPE;
+		return ex->unwritten || pty_expected(ex) ? -EAGAIN : -EPIPE;
 	ex->in_armed = true;
 	n = write(ex->in.fd, bytes, len);
+	if (n > 0)
+		ex->in_line = !ends_line(((const char *)bytes)[n - 1]);
 	if (n >= 0)
 		return n;
 	if (errno != EAGAIN && errno != EINTR) {
-		int r = -errno;
+		int r = errno == EIO ? -EPIPE : -errno; /* EIO: a terminal that has hung up */
 
 		exec_close_stdin(ex);
 		return r;
@@ -96,7 +113,7 @@ uint32_t stdin_ready(const struct exec *ex)
 {
 	struct pollfd p = { .fd = ex->in.fd, .events = POLLOUT };
 
-	if (ex->unwritten)
+	if (ex->unwritten || pty_expected(ex))
 		return 0;
 	if (ex->in.fd < 0)
 		return EPOLLOUT | EPOLLERR; /* a write is answered at once, with EPIPE */

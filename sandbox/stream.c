@@ -131,18 +131,23 @@ static int open_spool(struct stream *st, int flags)
 /* What cannot be kept, and must not stop the command. */
 static ssize_t throw_away(struct stream *st, size_t len)
 {
-	ssize_t n = splice(st->src.fd, NULL, st->exec->sandbox->engine->null_fd, NULL, len,
-			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	char bytes[4096]; /* a terminal has no more at a time, and cannot be spliced */
+	ssize_t n = st->tty ? read(st->src.fd, bytes, len < sizeof(bytes) ? len : sizeof(bytes))
+			    : splice(st->src.fd, NULL, st->exec->sandbox->engine->null_fd, NULL,
+				     len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
 	if (n > 0)
 		st->truncated = true;
-	return n < 0 ? -errno : n;
+	return n >= 0 ? n : st->tty && errno == EIO ? 0 : -errno;
 }
 
 static bool pipe_empty(const struct stream *st)
 {
+	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
 	int bytes = 0;
 
+	if (st->tty)
+		return poll(&p, 1, 0) <= 0 || !(p.revents & POLLIN);
 	return ioctl(st->src.fd, FIONREAD, &bytes) == 0 && bytes == 0;
 }
 
@@ -159,13 +164,14 @@ static ssize_t drain(struct stream *st, size_t len, bool beyond)
 		return drops ? throw_away(st, len) : pipe_empty(st) ? -EAGAIN : -EDQUOT;
 	if (open_spool(st, O_RDWR | O_CREAT | O_TRUNC) < 0)
 		return throw_away(st, len);
-	n = splice(st->src.fd, NULL, st->spool, &at, len < room ? len : (size_t)room,
-		   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (n > 0) {
+	if (st->tty)
+		n = pty_drain(st, len < room ? len : (size_t)room);
+	else if ((n = splice(st->src.fd, NULL, st->spool, &at, len < room ? len : (size_t)room,
+			     SPLICE_F_MOVE | SPLICE_F_NONBLOCK)) > 0)
 		st->size += (uint64_t)n;
+	if (n > 0)
 		retain_count(st);
-	}
-	if (n >= 0)
+	if (n >= 0 || st->tty)
 		return n;
 	return errno == EAGAIN || errno == EINTR ? -EAGAIN : throw_away(st, len);
 }
@@ -217,7 +223,7 @@ void stream_settle(struct stream *st)
 {
 	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
 	uint64_t before = st->size;
-	int pending;
+	int pending = 0;
 
 	if (st->ended)
 		return;
@@ -225,7 +231,9 @@ void stream_settle(struct stream *st)
 		stream_end(st);
 		return;
 	}
-	if (ioctl(st->src.fd, FIONREAD, &pending) == 0 && pending > 0)
+	if (st->tty)
+		pending = PTY_HOLDS_MAX;
+	if ((st->tty || ioctl(st->src.fd, FIONREAD, &pending) == 0) && pending > 0)
 		(void)drain_some(st, (size_t)pending, true);
 	if (poll(&p, 1, 0) == 1 && !(p.revents & POLLIN))
 		stream_end(st);

@@ -41,6 +41,7 @@ struct stream {
 	uint64_t punched;    /* the disk has taken back the blocks below */
 	uint64_t stored;     /* what it is counted for in its sandbox's */
 	bool widened;
+	bool tty;  /* src is a terminal's master */
 	bool gone; /* all of it was given up, with its file */
 };
 
