@@ -181,6 +181,7 @@ static bool park_write(struct parked *p, struct err *err)
 	p->before = p->io.done;
 	p->io.bytes = p->copy;
 	p->io.len = left;
+	p->io.off += p->io.done;
 	p->io.done = 0;
 	p->uid = p->io.handle->uid;
 	p->bytes = bytes;
@@ -225,6 +226,7 @@ void fuse_op_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t siz
 		.io = { .handle = handle_find(srv->tree, fi->fh),
 			.len = size,
 			.off = (uint64_t)off,
+			.append = fi->flags & O_APPEND,
 			.owner = fi->lock_owner,
 			.unique = srv->unique,
 			.pid = fuse_req_ctx(req)->pid },

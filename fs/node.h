@@ -59,6 +59,7 @@ enum node_id {
 	NODE_EXEC_HOLD,
 	NODE_STATS,
 	NODE_EXEC_KEEP,
+	NODE_EXEC_INPUT,
 	NODE_COUNT,
 };
 
@@ -96,6 +97,7 @@ struct node_io {
 	char *bytes; /* READ: where to put them; WRITE: not to be written to */
 	size_t len;
 	uint64_t off;
+	bool append;     /* WRITE: the handle has O_APPEND, so `off` may not be meant */
 	uint64_t owner;  /* FLUSH and WRITE: the lock owner */
 	uint64_t unique; /* the transport's number of the request */
 	pid_t pid;       /* of the thread; 0: cannot be seen */
@@ -162,11 +164,12 @@ int node_print_man(struct buf *);
 void node_shown_path(enum node_id, char *out, size_t cap);
 
 /* Handlers, where the table finds them. */
-extern const struct node_ops new_ops, exec_new_ops, cmd_ops;              /* new_file.c */
-extern const struct node_ops ctl_ops, exec_ctl_ops;                       /* ctl_file.c */
-extern const struct node_ops events_ops;                                  /* event_file.c */
-extern const struct node_ops hold_ops, exec_hold_ops;                     /* hold_file.c */
-extern const struct node_ops stdin_ops, output_ops, result_ops, code_ops; /* stream_file.c */
+extern const struct node_ops new_ops, exec_new_ops, cmd_ops;   /* new_file.c */
+extern const struct node_ops ctl_ops, exec_ctl_ops;            /* ctl_file.c */
+extern const struct node_ops events_ops;                       /* event_file.c */
+extern const struct node_ops hold_ops, exec_hold_ops;          /* hold_file.c */
+extern const struct node_ops stdin_ops, input_ops;             /* stdin_file.c */
+extern const struct node_ops output_ops, result_ops, code_ops; /* stream_file.c */
 
 int help_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int version_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
@@ -185,4 +188,5 @@ void sandbox_attr(struct tree *, const struct node_ref *, const struct caller *,
 void execs_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void events_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void cmd_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void input_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void output_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);

@@ -1,7 +1,7 @@
 /* nodes.c - the table of the tree
  *
  * A row's order in a directory is its order here.  Handlers are elsewhere:
- * show.c, new_file.c, ctl_file.c, stream_file.c.
+ * show.c, new_file.c, ctl_file.c, stdin_file.c, stream_file.c.
  */
 #include "fs/node.h"
 
@@ -394,6 +394,26 @@ const struct node_def node_table[] = {
 		.doc = "the same for the command's life: it is killed, its node and result stay",
 		.writes = "As the sandbox's hold.",
 		.polls = "Always writable.",
+	},
+	[NODE_EXEC_INPUT] = {
+		.name = "input",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0220),
+		.names = CACHE_NONE,
+		.attrs = CACHE_NONE,
+		.flags = NODE_FRESH,
+		.ops = &input_ops,
+		.attr = input_attr,
+		.doc = "the pipe of stdin by offset, for who resumes; closing it is no end",
+		.writes = "st_size is how many bytes the pipe has taken, from stdin and from here: the "
+			  "offset to go on at.  Bytes below it are skipped, as those that were taken "
+			  "before; a handle with O_APPEND writes there, wherever that is.  O_TRUNC has "
+			  "no effect.  An interrupted writer is told how many were taken, skipped ones "
+			  "among them.  Neither a write nor a close ends stdin, and an open handle does "
+			  "not hold it: close-stdin in ctl ends it.",
+		.errors = "EINVAL, the offset is beyond what was taken; EPIPE and EAGAIN as stdin, but "
+			  "bytes that were taken before are skipped after the end too.",
+		.polls = "As stdin.",
 	},
 };
 _Static_assert(sizeof(node_table) / sizeof(node_table[0]) == NODE_COUNT,

@@ -169,6 +169,12 @@ void cmd_attr(UNUSED struct tree *tree, const struct node_ref *ref, UNUSED const
 		st->st_mode = S_IFREG | 0440;
 }
 
+void input_attr(UNUSED struct tree *tree, const struct node_ref *ref,
+		UNUSED const struct caller *who, struct stat *st)
+{
+	st->st_size = (off_t)ref->exec->in_taken;
+}
+
 void output_attr(UNUSED struct tree *tree, const struct node_ref *ref,
 		 UNUSED const struct caller *who, struct stat *st)
 {

@@ -1,9 +1,7 @@
-/* stream_file.c - stdin, stdout, stderr, and the files that wait for a result */
+/* stream_file.c - stdout, stderr, and the files that wait for a result */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <string.h>
 
 #include "fs/tree.h"
 #include "sandbox/exec.h"
@@ -62,67 +60,6 @@ const struct node_ops output_ops = {
 	.read = output_read,
 	.release = output_release,
 	.ready = output_ready,
-};
-
-/* stdin */
-
-static int stdin_file_open(struct handle *h, struct err *err)
-{
-	(void)err;
-	stdin_open(h->ref.exec, h->flags & O_TRUNC);
-	h->writes_stdin = true;
-	return 0;
-}
-
-static ssize_t stdin_file_write(struct node_io *io, struct err *err)
-{
-	struct exec *x = io->handle->ref.exec;
-
-	while (io->done < io->len) {
-		ssize_t n = stdin_write(x, io->bytes + io->done, io->len - io->done);
-
-		if (n == -EAGAIN && x->unwritten)
-			return err_say(err, EAGAIN, "'%s' has no command yet: write it to cmd",
-				       x->name);
-		if (n == -EAGAIN) {
-			io->wait = &x->writable;
-			return -EAGAIN;
-		}
-		if (n == -EPIPE && io->done)
-			break; /* a short count now, EPIPE at the next write */
-		if (n == -EPIPE)
-			return err_say(err, EPIPE,
-				       "stdin has ended: it was closed, or its command "
-				       "has ended");
-		if (n < 0)
-			return err_set(err, (int)-n, "write to stdin");
-		io->done += (size_t)n;
-	}
-	return (ssize_t)io->done;
-}
-
-static void stdin_file_release(struct handle *h)
-{
-	if (h->writes_stdin)
-		stdin_close(h->ref.exec);
-	h->writes_stdin = false;
-}
-
-static uint32_t stdin_file_ready(struct handle *h, struct list **ret_wait)
-{
-	uint32_t mask = stdin_ready(h->ref.exec);
-
-	*ret_wait = &h->ref.exec->writable;
-	if (!mask) /* the last full write may be told of before this one's */
-		stdin_want(h->ref.exec);
-	return mask;
-}
-
-const struct node_ops stdin_ops = {
-	.open = stdin_file_open,
-	.write = stdin_file_write,
-	.release = stdin_file_release,
-	.ready = stdin_file_ready,
 };
 
 /* result.json, code: one text, when there is one */

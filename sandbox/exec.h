@@ -79,6 +79,7 @@ struct exec {
 	unsigned writers;     /* open write handles */
 	bool in_armed;        /* EOF when the last of them closes */
 	bool in_line;         /* what was written last is not the end of a line */
+	uint64_t in_taken;    /* bytes that went into the pipe, whichever way: offsets of `input` */
 	struct list writable; /* watches: there is room, or EOF */
 
 	/* private to sandbox/ */
@@ -148,11 +149,14 @@ int exec_winsize(struct exec *, uint16_t rows, uint16_t cols, struct err *);
 int exec_end_stdin(struct exec *, struct err *);
 
 /* Whoever writes to stdin through a handle brackets that with these.
- * `truncates`: opened with O_TRUNC, which arms EOF as a write does; a terminal has no EOF. */
+ * `truncates`: opened with O_TRUNC, which arms EOF as a byte that is taken does; a terminal has no
+ * EOF. */
 void stdin_open(struct exec *, bool truncates);
 void stdin_close(struct exec *);
-/* Bytes taken (at least 1), -EAGAIN (pipe full, or not started yet), -EPIPE. */
+/* Bytes taken (at least 1), -EAGAIN (pipe full, or no command yet), -EPIPE. */
 ssize_t stdin_write(struct exec *, const void *bytes, size_t len);
+/* The same, by who is not counted in `writers`, and has no part in what ends stdin. */
+ssize_t input_write(struct exec *, const void *bytes, size_t len);
 /* Poll mask right now: EPOLLOUT, EPOLLERR. */
 uint32_t stdin_ready(const struct exec *);
 /* Lets `writable` fire when there is room, for whoever polls. stdin_write() does so itself. */

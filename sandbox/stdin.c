@@ -1,10 +1,12 @@
 /* stdin.c - a command's standard input: a pipe whose writing end is ours, or a terminal
  *
- * A pipe is open from exec_create() until EOF: the last writer closed after
- * somebody wrote or truncated, close-stdin, or the command closed its end.
+ * A pipe is open from exec_create() until EOF: the last writer closed after a byte
+ * was taken or somebody truncated, close-stdin, or the command closed its end.
  * A terminal (pty.c) is there when the command is sent, and until it hangs up: who
  * has stopped typing has not gone away.
- * Nothing is kept here: a writer that finds no room waits with its bytes.
+ * A writer of whom nothing was taken has not written: interrupted, it leaves the
+ * command as it was.  Nothing is kept here: a writer that finds no room waits with
+ * its bytes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -87,16 +89,17 @@ static bool ends_line(char c)
 	return c == '\n' || c == '\r';
 }
 
-ssize_t stdin_write(struct exec *ex, const void *bytes, size_t len)
+ssize_t input_write(struct exec *ex, const void *bytes, size_t len)
 {
 	ssize_t n;
 
 	if (ex->in.fd < 0)
 		return ex->unwritten || pty_expected(ex) ? -EAGAIN : -EPIPE;
-	ex->in_armed = true;
 	n = write(ex->in.fd, bytes, len);
-	if (n > 0)
+	if (n > 0) {
+		ex->in_taken += (uint64_t)n;
 		ex->in_line = !ends_line(((const char *)bytes)[n - 1]);
+	}
 	if (n >= 0)
 		return n;
 	if (errno != EAGAIN && errno != EINTR) {
@@ -107,6 +110,14 @@ ssize_t stdin_write(struct exec *ex, const void *bytes, size_t len)
 	}
 	(void)ev_mod(loop_of(ex), &ex->in, EPOLLOUT);
 	return -EAGAIN;
+}
+
+ssize_t stdin_write(struct exec *ex, const void *bytes, size_t len)
+{
+	ssize_t n = input_write(ex, bytes, len);
+
+	ex->in_armed |= n > 0;
+	return n;
 }
 
 uint32_t stdin_ready(const struct exec *ex)

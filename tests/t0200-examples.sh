@@ -69,6 +69,9 @@ refused: EEXIST
 server: started 1 time
 server: started 1 time
 server: killed'
+shows resume.sh 'the sender was killed with status 137
+a part of it was taken
+all of it has arrived, once'
 text=$(example client.py)
 like 'client.py' "$text" $'^HELLO FROM PYTHON\nCompletedProcess\(args=.echo oops >&2; exit 3., returncode=3, stdout=b\'\', stderr=b\'oops.n\'\)\n-9\n3 MB there and back: True\nInvalid argument: request: cmd: is empty[^\n]*$'
 tested+='client.py '
