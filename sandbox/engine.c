@@ -210,6 +210,7 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 	event_log_init(&eng->events);
 	list_init(&eng->event_logs);
 	list_init(&eng->sandboxes);
+	list_init(&eng->leaving);
 	list_init(&eng->runs);
 	list_init(&eng->mount_jobs);
 	zombies_init(&eng->zombies, eng->loop);
@@ -242,10 +243,10 @@ void engine_free(struct engine *eng)
 		struct sandbox *sb = list_first(&eng->sandboxes, struct sandbox, link);
 
 		engine_remove(eng, sb);
-		while (!list_empty(&sb->execs))
-			exec_drop(list_first(&sb->execs, struct exec, link));
-		sandbox_unref(sb);
+		sandbox_drop_all(sb);
 	}
+	while (!list_empty(&eng->leaving))
+		sandbox_drop_all(list_first(&eng->leaving, struct sandbox, link));
 	events_done(eng);
 	hmap_done(&eng->by_name);
 	hmap_done(&eng->by_serial);

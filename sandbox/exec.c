@@ -206,7 +206,7 @@ void exec_drop(struct exec *ex)
 	exec_close_stdin(ex);
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
 		stream_end(&ex->stream[i]);
-		if (!sb->engine->closing)
+		if (!sb->engine->closing && !sb->removed) /* else the directory goes, whole */
 			retain_forget(&ex->stream[i]);
 	}
 	watch_fire_all(&ex->changed);

@@ -15,6 +15,8 @@
 #include "base/auto.h"
 #include "sandbox/sandbox-internal.h"
 
+#define TRIMS_PER_TURN 64 /* nodes: each is a write and two files less */
+
 enum { CODE_TIMEOUT = 124, CODE_ENGINE = 125, CODE_NOT_STARTED = 126, CODE_NOT_FOUND = 127 };
 
 void exec_on_started(struct exec *ex, pid_t pid)
@@ -30,14 +32,19 @@ void exec_on_started(struct exec *ex, pid_t pid)
 void exec_trim(struct sandbox *sb)
 {
 	struct exec *ex, *next;
+	int most = TRIMS_PER_TURN;
 
 	list_for_each_safe (ex, next, &sb->execs, link) {
 		if (!quota_keeps_too_much(sb))
 			return;
-		if (exec_over(ex) && !ex->request.id && ex->refs == 1) {
-			journal_remove(ex);
-			exec_drop(ex);
+		if (!exec_over(ex) || ex->request.id || ex->refs > 1)
+			continue;
+		if (most-- == 0) {
+			exec_trim_later(sb);
+			return;
 		}
+		journal_remove(ex);
+		exec_drop(ex);
 	}
 }
 

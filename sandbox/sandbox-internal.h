@@ -50,6 +50,7 @@ struct engine {
 	struct list sandboxes;             /* struct sandbox.link, in the order of serials */
 	struct hmap by_name, by_serial;
 	size_t count;
+	struct list leaving; /* struct sandbox.link: removed, without a process, with nodes still */
 	size_t exec_count, exec_live; /* of all */
 	size_t request_bytes;
 	struct engine_limits limits;
@@ -134,7 +135,7 @@ bool quota_keeps_too_much(const struct sandbox *);
 
 /* Is it certain that no process of it is left? Without groups the streams must tell. */
 bool exec_over(const struct exec *);
-/* The oldest finished nodes go when there are too many. */
+/* The oldest finished nodes go when there are too many: some now, more of them in later turns. */
 void exec_trim(struct sandbox *);
 /* The same when this turn is over: for where one may be in somebody's hands. */
 void exec_trim_later(struct sandbox *);
@@ -267,5 +268,7 @@ void exec_last_set(struct sandbox *, uid_t, uint32_t serial);
 /* Of one that was made or brought back: it is removed when its time is over. */
 void sandbox_arm_ttl(struct sandbox *);
 struct sandbox *sandbox_new(struct engine *, uint32_t serial);
+/* Of one that leaves, or whose engine ends: every node, at once, and the engine's reference. */
+void sandbox_drop_all(struct sandbox *);
 void engine_add(struct engine *, struct sandbox *);
 void engine_remove(struct engine *, struct sandbox *);

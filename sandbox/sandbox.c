@@ -4,7 +4,8 @@
  *	creating | running -> failed: why -> (start) creating -> …
  *
  * `removed` can come at any time: the name is free at once, the directory goes to
- * the trash when process 1 has been reaped, the memory with the last reference.
+ * the trash when process 1 has been reaped, the nodes some a turn after that, the
+ * memory with the last reference.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +18,8 @@
 #include "base/text.h"
 #include "sandbox/sandbox-internal.h"
 
-#define TIMER_MAX_S 1e9 /* thirty years are as good as never */
+#define TIMER_MAX_S    1e9 /* thirty years are as good as never */
+#define DROPS_PER_TURN 64  /* nodes of a sandbox that is gone */
 
 static void on_ttl(struct ev_timer *timer)
 {
@@ -37,6 +39,28 @@ static void on_trim(struct ev_task *task)
 static void on_room(struct ev_task *task)
 {
 	retain_resume(container_of(task, struct sandbox, room));
+}
+
+void sandbox_drop_all(struct sandbox *sb)
+{
+	ev_task_cancel(&sb->drop);
+	list_del(&sb->link);
+	while (!list_empty(&sb->execs))
+		exec_drop(list_first(&sb->execs, struct exec, link));
+	sandbox_unref(sb);
+}
+
+/* Thousands of nodes are some milliseconds of work, and nobody waits for it. */
+static void on_drop(struct ev_task *task)
+{
+	struct sandbox *sb = container_of(task, struct sandbox, drop);
+
+	for (int i = 0; i < DROPS_PER_TURN && !list_empty(&sb->execs); i++)
+		exec_drop(list_first(&sb->execs, struct exec, link));
+	if (list_empty(&sb->execs))
+		sandbox_drop_all(sb);
+	else
+		ev_defer(sb->engine->loop, task);
 }
 
 struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
@@ -66,6 +90,7 @@ struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 	ev_task_init(&sb->room, on_room);
 	list_init(&sb->spooled);
 	list_init(&sb->stalled);
+	ev_task_init(&sb->drop, on_drop);
 	list_init(&sb->ids_list);
 	list_init(&sb->link);
 	list_init(&sb->changed);
@@ -241,6 +266,15 @@ int sandbox_create(struct engine *eng, struct spec *spec, uid_t uid, gid_t gid,
 
 /* --- its end --- */
 
+/* No process of it is left, and nobody can find it. */
+static void leave(struct sandbox *sb)
+{
+	discard(sb);
+	set_state(sb, SANDBOX_STOPPED);
+	list_add_tail(&sb->engine->leaving, &sb->link);
+	on_drop(&sb->drop);
+}
+
 /* Commands that run are over when process 1 is; whoever waits for them learns it then. */
 static void end_process(struct sandbox *sb)
 {
@@ -263,13 +297,7 @@ void sandbox_remove(struct sandbox *sb)
 		watch_fire_all(&sb->changed);
 		return;
 	}
-	sandbox_ref(sb);
-	while (!list_empty(&sb->execs))
-		exec_drop(list_first(&sb->execs, struct exec, link));
-	discard(sb);
-	set_state(sb, SANDBOX_STOPPED);
-	sandbox_unref(sb);
-	sandbox_unref(sb); /* the engine's */
+	leave(sb);
 }
 
 bool sandbox_gone(const struct sandbox *sb)
@@ -299,15 +327,10 @@ bool sandbox_end_commands(struct sandbox *sb, const struct sandbox_run *run, siz
 	return true;
 }
 
-/* Every reference to `run` by a command is gone when this returns. */
 void sandbox_on_end(struct sandbox *sb, const struct sandbox_run *run)
 {
 	if (sb->removed) {
-		while (!list_empty(&sb->execs))
-			exec_drop(list_first(&sb->execs, struct exec, link));
-		discard(sb);
-		set_state(sb, SANDBOX_STOPPED);
-		sandbox_unref(sb); /* the engine's; run_over() holds another */
+		leave(sb);
 		return;
 	}
 	if (run->fault.code)

@@ -82,7 +82,7 @@ struct engine_stats {
 struct sandbox {
 	struct engine *engine;
 	unsigned refs;
-	struct list link; /* engine's sandboxes, in the order of serials */
+	struct list link; /* engine's sandboxes, in the order of serials; or those that leave */
 	struct hmap_node by_name, by_serial;
 	uint32_t serial; /* never used again; 1 … 2^27 - 1 */
 	char id[NAME_MAX_LEN + 1];
@@ -117,7 +117,7 @@ struct sandbox {
 	unsigned holds;            /* open `hold` handles */
 	bool held;                 /* it was held once, so it goes when hutchd dies */
 	struct ev_timer ttl, idle; /* private to sandbox/ */
-	struct ev_task trim;       /* private to sandbox/ */
+	struct ev_task trim, drop; /* private to sandbox/ */
 
 	uint64_t stored;     /* bytes of output that are kept */
 	struct list spooled; /* struct exec.spooled: over, their output may go; the oldest first */
@@ -150,7 +150,7 @@ bool sandbox_busy(const struct sandbox *);
 int sandbox_chown(struct sandbox *, uid_t, gid_t, struct err *);
 int sandbox_chmod(struct sandbox *, mode_t, struct err *);
 
-/* How many finished nodes stay: 0 … 100000. The rest goes at once. */
+/* How many finished nodes stay: 0 … 100000. The rest goes, some a turn. */
 int sandbox_set_keep(struct sandbox *, unsigned keep, struct err *);
 /* When the last handle that holds it closes, or hutchd ends, it is removed. */
 int sandbox_hold(struct sandbox *, struct err *);

@@ -149,7 +149,7 @@ static void test_long_requests(struct engine *eng)
 	is_int(exec_mkdir(sb, "short", 0, &ex, NULL), 0, "long: a short one has room still");
 	sandbox_ref(sb);
 	sandbox_remove(sb);
-	ok(turn_until(sandbox_gone(sb)) && sb->request_bytes == 0 && sb->finished_bytes == 0,
+	ok(turn_until(sandbox_gone(sb) && !sb->request_bytes && !sb->finished_bytes),
 	   "long: then nothing is counted");
 	sandbox_unref(sb);
 }

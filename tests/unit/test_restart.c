@@ -1,4 +1,5 @@
 /* What the next hutchd makes of a state directory, also of one that somebody has damaged. */
+#include "base/file.h"
 #include "sandbox/sandbox-internal.h"
 #include "tests/unit/engine.h"
 
@@ -45,6 +46,112 @@ static void test_damaged_numbers(struct engine **eng)
 	sandbox_remove(sb);
 }
 
+/* --- thousands of nodes, as a restart brings them back --- */
+
+enum { NODES = 3000 };
+
+static struct sandbox *many(struct engine **eng, const char *id)
+{
+	struct sandbox *sb = make_box(*eng, id);
+	auto_buf struct buf text = { 0 };
+	char path[128];
+	int spools = 0;
+
+	for (int i = 1; i <= NODES; i++) {
+		(void)buf_printf(&text,
+				 "{\"n\":%d,\"name\":\"%d\",\"num\":%d,\"by\":0,\"req\":{\"cmd\":"
+				 "\"x\"}}\n{\"n\":%d,\"code\":0,\"res\":{\"reason\":\"exited\"}}\n",
+				 i, i, i, i);
+		(void)snprintf(path, sizeof(path), "sandboxes/%u/spool/%d.out", sb->serial, i);
+		spools += file_replace((*eng)->store.fd, path, 0600, "x", 1, NULL) == 0;
+	}
+	is_int(spools, NODES, "%s: spools", id);
+	sb->keep = EXEC_KEEP_MAX;
+	ok(record_write(sb, NULL) == 0 && write_all(sb->journal->fd, text.data, text.len) == 0,
+	   "%s: its journal", id);
+	sb = again(eng, id);
+	ok(sb && sb->exec_count == NODES, "%s: %d nodes", id, NODES);
+	return sb;
+}
+
+/* Turns of the loop until there is nothing more to do; the longest of them in microseconds. */
+static long longest_turn(const struct engine *eng, size_t nodes)
+{
+	int64_t longest = 0, end = ev_now() + PATIENCE_NS;
+
+	while (eng->exec_count > nodes && ev_now() < end) {
+		int64_t begin = ev_now();
+
+		(void)ev_turn(&loop, 0);
+		if (ev_now() - begin > longest)
+			longest = ev_now() - begin;
+	}
+	return (long)(longest / 1000);
+}
+
+/* The name is free at once; nobody waits for the rest. `runs`: with a process 1. */
+static void test_removed(struct engine **eng, bool runs)
+{
+	struct sandbox *sb = many(eng, "many");
+	char path[64];
+
+	if (runs)
+		ok(sandbox_start(sb, NULL) == 0 && turn_until(sb->state == SANDBOX_RUNNING),
+		   "many: runs");
+	(void)snprintf(path, sizeof(path), "%s/sandboxes/%u", dir, sb->serial);
+	sandbox_ref(sb);
+	sandbox_remove(sb);
+	ok(!sandbox_find(*eng, "many"), "many: the name is gone at once");
+	ok(turn_until(sandbox_gone(sb)) && sb->state == SANDBOX_STOPPED, "many: removed");
+	ok(access(path, F_OK) < 0, "many: the directory too");
+	ok(sb->exec_count > NODES / 2, "many: its nodes were not all waited for");
+	printf("# longest turn: %ld us\n", longest_turn(*eng, 0));
+	is_int((long)sb->exec_count, 0, "many: they go");
+	is_int((long)(*eng)->exec_count, 0, "many: and count for nobody");
+	is_int(sb->refs, 1, "many: nobody holds it but we");
+	sandbox_unref(sb);
+}
+
+/* An engine that ends does not leave to the loop what it was about to do. */
+static void test_removed_closed(struct engine **eng)
+{
+	struct sandbox *sb = many(eng, "many");
+
+	sandbox_ref(sb);
+	sandbox_remove(sb);
+	ok(sb->exec_count > NODES / 2, "closed: its nodes are there still");
+	engine_close(*eng);
+	ok(list_empty(&sb->execs) && sb->refs == 1, "closed: they are not");
+	ok(list_empty(&loop.tasks), "closed: nothing is to be done any more");
+	sandbox_unref(sb);
+	*eng = open_engine();
+	ok(!sandbox_find(*eng, "many"), "closed: it is not there again");
+}
+
+/* Nor does anybody wait for what is not kept any more. */
+static void test_keep(struct engine **eng)
+{
+	struct sandbox *sb = many(eng, "keep");
+	int spools = 0;
+
+	ok(sandbox_set_keep(sb, 10, NULL) == 0, "keep: 10");
+	ok(sb->exec_count > NODES / 2, "keep: not all are waited for");
+	printf("# longest turn: %ld us\n", longest_turn(*eng, 10));
+	is_int((long)sb->exec_count, 10, "keep: but they go");
+	ok(exec_find(sb, "3000") && exec_find(sb, "2991"), "keep: the oldest first");
+	for (int i = 1; i <= NODES; i++) {
+		char path[128];
+
+		(void)snprintf(path, sizeof(path), "%s/sandboxes/%u/spool/%d.out", dir, sb->serial,
+			       i);
+		spools += access(path, F_OK) == 0;
+	}
+	is_int(spools, 10, "keep: with what they had written");
+	sb = again(eng, "keep");
+	is_int((long)sb->exec_count, 10, "keep: and do not come back");
+	sandbox_remove(sb);
+}
+
 int main(int argc, char **argv)
 {
 	struct engine *eng;
@@ -58,6 +165,10 @@ int main(int argc, char **argv)
 		return 1;
 	eng = open_engine();
 	test_damaged_numbers(&eng);
+	test_removed(&eng, false);
+	test_removed(&eng, true);
+	test_removed_closed(&eng);
+	test_keep(&eng);
 	engine_close(eng);
 	return engine_test_end();
 }
