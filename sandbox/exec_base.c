@@ -22,12 +22,20 @@ const struct exec_request *exec_base(const struct exec *ex)
 	return ex->base ? ex->base : exec_defaults(ex->sandbox);
 }
 
+int exec_base_copy(struct exec_request *ret, const struct exec_request *from)
+{
+	int r = exec_request_script(ret, from, "", 0, NULL);
+
+	if (r < 0)
+		return r;
+	free(TAKE_PTR(ret->script));
+	ret->by = from->by;
+	return 0;
+}
+
 int exec_base_begin(struct exec *ex)
 {
-	int r = exec_request_script(&ex->request, exec_defaults(ex->sandbox), "", 0, NULL);
-
-	free(TAKE_PTR(ex->request.script));
-	return r;
+	return exec_base_copy(&ex->request, exec_defaults(ex->sandbox));
 }
 
 int exec_base_room(const struct exec *ex, size_t more, struct err *err)

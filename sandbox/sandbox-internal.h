@@ -139,7 +139,9 @@ bool exec_over(const struct exec *);
 void exec_trim(struct sandbox *);
 /* The same when this turn is over: for where one may be in somebody's hands. */
 void exec_trim_later(struct sandbox *);
-/* exec_base.c: the defaults of a new node. */
+/* exec_base.c: of a request without a command, one of its own. */
+int exec_base_copy(struct exec_request *ret, const struct exec_request *from);
+/* The defaults of a new node. */
 int exec_base_begin(struct exec *);
 /* May so many bytes more be set? E2BIG. */
 int exec_base_room(const struct exec *, size_t more, struct err *);

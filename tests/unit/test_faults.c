@@ -234,6 +234,43 @@ static void test_half_line(struct engine **eng)
 	sandbox_remove(sb);
 }
 
+/* What `set` could not write down is not set. */
+static void test_set_refused(struct engine **eng)
+{
+	static const char *const sets[][2] = {
+		{ "env.A", "2" }, { "env.B", "new" }, { "timeout_s", "9" }, { "cwd", "/tmp" }
+	};
+	struct sandbox *sb = running(*eng, "{\"name\":\"set\"}");
+	auto_buf struct buf before = { 0 }, after = { 0 };
+	struct exec *ex;
+	size_t bytes;
+
+	ok(exec_mkdir(sb, "named", 0, &ex, NULL) == 0 && exec_set(ex, "env.A", "1", NULL) == 0,
+	   "set: is set");
+	bytes = sb->request_bytes;
+	(void)exec_request_print(&ex->request, &before);
+	inject.full = sb->journal->fd;
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		inject.room = 5;
+		is_int(exec_set(ex, sets[i][0], sets[i][1], NULL), -ENOSPC, "set %s: refused",
+		       sets[i][0]);
+	}
+	inject.full = -1;
+	(void)exec_request_print(&ex->request, &after);
+	is_str(after.data, before.data, "set: nothing has changed");
+	is_int((long)sb->request_bytes, (long)bytes, "set: nor what is counted");
+	is_int(exec_set(ex, "timeout_s", "x", NULL), -EINVAL, "set: what is wrong");
+	is_int((long)sb->request_bytes, (long)bytes, "set: counts for nothing");
+	sb = again(eng, "set");
+	ex = sb ? exec_find(sb, "named") : NULL;
+	buf_done(&after);
+	after = (struct buf){ 0 };
+	if (ex)
+		(void)exec_request_print(&ex->request, &after);
+	is_str(after.data, before.data, "set: the same after a restart");
+	sandbox_remove(sb);
+}
+
 /* A rewrite at its result must not bring back what is being removed. */
 static void test_remove_rewrites(struct engine **eng)
 {
@@ -363,6 +400,7 @@ int main(void)
 	test_sets(eng);
 	test_not_watched(eng);
 	test_half_line(&eng);
+	test_set_refused(&eng);
 	test_remove_rewrites(&eng);
 	test_rewrite_fails(&eng);
 	engine_close(eng);
