@@ -35,26 +35,34 @@ static bool sees(const struct event_log *log, const struct sandbox *box)
 	return access_allowed(&st, &who, ACCESS_EXEC);
 }
 
-static struct event_log *log_of(struct engine *eng, const struct caller *who)
+static int log_of(struct event_log **ret, struct engine *eng, const struct caller *who,
+		  struct err *err)
 {
-	struct event_viewer v = { .uid = who->uid, .gid = who->gid };
-	struct event_log *log;
+	struct event_viewer v = { .uid = who->uid };
+	int r;
 
-	if (who->uid != 0) /* who sees everything anyway */
+	if (who->uid != 0) { /* who sees everything anyway */
+		v.gid = who->gid;
 		v.groups_n = access_groups(who, &v.groups);
-	log = event_log_find(eng, &v, sees);
+	}
+	r = event_log_find(ret, eng, &v, sees, err);
 	free(v.groups);
-	return log;
+	return r;
 }
 
 static int events_open(struct handle *h, struct err *err)
 {
 	const struct caller who = handle_caller(h);
+	int r;
 
-	h->events = h->ref.sandbox ? event_log_of(h->ref.sandbox) : log_of(h->tree->engine, &who);
-	if (h->events && !h->ref.sandbox)
+	if (h->ref.sandbox) {
+		h->events = event_log_of(h->ref.sandbox);
+		return h->events ? 0 : err_set(err, ENOMEM, "open");
+	}
+	r = log_of(&h->events, h->tree->engine, &who, err);
+	if (r == 0)
 		event_log_open(h->events);
-	return h->events ? 0 : err_set(err, ENOMEM, "open");
+	return r;
 }
 
 static ssize_t events_read(struct node_io *io, struct err *err)
@@ -96,9 +104,10 @@ const struct node_ops events_ops = {
 void events_attr(struct tree *tree, const struct node_ref *ref, const struct caller *who,
 		 struct stat *st)
 {
-	const struct event_log *log =
-		ref->sandbox ? ref->sandbox->events : log_of(tree->engine, who);
+	struct event_log *log = ref->sandbox ? ref->sandbox->events : NULL;
 
+	if (!ref->sandbox && log_of(&log, tree->engine, who, NULL) < 0)
+		return;
 	if (!log)
 		return;
 	st->st_size = (off_t)log->end;

@@ -1,5 +1,6 @@
 #include "sandbox/events.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +34,14 @@ void event_log_init(struct event_log *log)
 	list_init(&log->changed);
 }
 
-static struct event *line(const struct event_log *log, size_t i)
+static struct event_place *place(const struct event_log *log, size_t i)
 {
-	return log->ring[(log->head + i) % log->cap];
+	return &log->ring[(log->head + i) % log->cap];
 }
 
 static void drop_oldest(struct event_log *log)
 {
-	struct event *ev = line(log, 0);
+	struct event *ev = place(log, 0)->event;
 
 	log->start += ev->len;
 	log->head = (log->head + 1) % log->cap;
@@ -51,12 +52,15 @@ static void drop_oldest(struct event_log *log)
 static bool grow(struct event_log *log)
 {
 	size_t cap = log->cap ? log->cap * 2 : 16;
-	struct event **ring = calloc(cap, sizeof(struct event *));
+	struct event_place *ring;
 
+	if (cap > EVENTS_MAX)
+		cap = EVENTS_MAX;
+	ring = calloc(cap, sizeof(*ring));
 	if (!ring)
 		return false;
 	for (size_t i = 0; i < log->count; i++)
-		ring[i] = line(log, i);
+		ring[i] = *place(log, i);
 	free(log->ring);
 	log->ring = ring;
 	log->cap = cap;
@@ -70,7 +74,7 @@ static void append(struct event_log *log, struct event *ev)
 		drop_oldest(log);
 	if (log->count == log->cap && !grow(log))
 		return;
-	log->ring[(log->head + log->count++) % log->cap] = ev;
+	*place(log, log->count++) = (struct event_place){ ev, log->end };
 	log->end += ev->len;
 	ev->refs++;
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &log->changed_at);
@@ -88,26 +92,39 @@ void event_log_done(struct event_log *log)
 	log->cap = 0;
 }
 
+/* The line that holds the byte at `off`, which is not below the log's start; or log->count. */
+static size_t find_line(const struct event_log *log, uint64_t off)
+{
+	size_t low = 0, high = log->count;
+
+	if (off >= log->end)
+		return log->count;
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (place(log, middle)->at <= off)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 size_t event_log_read(const struct event_log *log, char *bytes, size_t len, uint64_t off)
 {
-	uint64_t at = log->start;
 	size_t done = 0;
 
-	if (off < at)
-		off = at;
-	for (size_t i = 0; i < log->count && done < len; i++) {
-		const struct event *ev = line(log, i);
+	if (off < log->start)
+		off = log->start;
+	for (size_t i = find_line(log, off); i < log->count && done < len; i++) {
+		const struct event_place *p = place(log, i);
+		size_t skip = (size_t)(off - p->at), n = p->event->len - skip;
 
-		if (off < at + ev->len) {
-			size_t skip = (size_t)(off - at), n = ev->len - skip;
-
-			if (n > len - done)
-				n = len - done;
-			memcpy(bytes + done, ev->text + skip, n);
-			done += n;
-			off += n;
-		}
-		at += ev->len;
+		if (n > len - done)
+			n = len - done;
+		memcpy(bytes + done, p->event->text + skip, n);
+		done += n;
+		off += n;
 	}
 	return done;
 }
@@ -181,7 +198,7 @@ struct event_log *event_log_of(struct sandbox *sb)
 static void fill(struct event_log *log, struct engine *eng)
 {
 	for (size_t i = 0; i < eng->events.count; i++) {
-		struct event *ev = line(&eng->events, i);
+		struct event *ev = place(&eng->events, i)->event;
 		const struct sandbox *sb = sandbox_find_serial(eng, ev->sandbox);
 
 		if (sb ? log->sees(log, sb) : log->viewer.uid == 0)
@@ -189,23 +206,50 @@ static void fill(struct event_log *log, struct engine *eng)
 	}
 }
 
-static void forget_idle(struct engine *eng)
+static void forget(struct event_log *log)
 {
-	struct event_log *log, *next;
+	list_del(&log->link);
+	event_log_done(log);
+	free(log);
+}
+
+/* So many has this user, or have all (NULL). `idle`: of those the one that nobody reads, and was not
+ * asked for for longest; or NULL. */
+static size_t count_logs(const struct engine *eng, const uid_t *uid, struct event_log **ret_idle)
+{
+	struct event_log *log;
 	size_t n = 0;
 
-	list_for_each (log, &eng->event_logs, link)
-		n++;
-	list_for_each_safe (log, next, &eng->event_logs, link) {
-		if (n < EVENT_LOGS_MAX)
-			return;
-		if (log->readers)
+	*ret_idle = NULL;
+	list_for_each (log, &eng->event_logs, link) {
+		if (uid && log->viewer.uid != *uid)
 			continue;
-		list_del(&log->link);
-		event_log_done(log);
-		free(log);
-		n--;
+		n++;
+		if (!*ret_idle && !log->readers)
+			*ret_idle = log;
 	}
+	return n;
+}
+
+static int make_room(struct engine *eng, uid_t uid, struct err *err)
+{
+	struct event_log *idle;
+
+	if (count_logs(eng, &uid, &idle) >= EVENT_LOGS_USER_MAX) {
+		if (!idle)
+			return err_say(err, EDQUOT,
+				       "user %u reads events with %d different sets of groups, the "
+				       "most allowed",
+				       uid, EVENT_LOGS_USER_MAX);
+		forget(idle);
+	}
+	if (count_logs(eng, NULL, &idle) >= EVENT_LOGS_MAX) {
+		if (!idle)
+			return err_say(err, EDQUOT, "%d users read events, the most allowed",
+				       EVENT_LOGS_MAX);
+		forget(idle);
+	}
+	return 0;
 }
 
 static bool same_viewer(const struct event_viewer *a, const struct event_viewer *b)
@@ -226,19 +270,11 @@ static bool copy_viewer(struct event_viewer *to, const struct event_viewer *from
 	return to->groups;
 }
 
-struct event_log *event_log_find(struct engine *eng, const struct event_viewer *viewer,
+static struct event_log *new_log(struct engine *eng, const struct event_viewer *viewer,
 				 bool (*sees)(const struct event_log *, const struct sandbox *))
 {
-	struct event_log *log;
+	struct event_log *log = malloc(sizeof(*log));
 
-	list_for_each (log, &eng->event_logs, link)
-		if (same_viewer(&log->viewer, viewer)) {
-			list_del(&log->link);
-			list_add_tail(&eng->event_logs, &log->link);
-			return log;
-		}
-	forget_idle(eng);
-	log = malloc(sizeof(*log));
 	if (!log)
 		return NULL;
 	event_log_init(log);
@@ -248,8 +284,31 @@ struct event_log *event_log_find(struct engine *eng, const struct event_viewer *
 	}
 	log->sees = sees;
 	fill(log, eng);
-	list_add_tail(&eng->event_logs, &log->link);
 	return log;
+}
+
+int event_log_find(struct event_log **ret, struct engine *eng, const struct event_viewer *viewer,
+		   bool (*sees)(const struct event_log *, const struct sandbox *), struct err *err)
+{
+	struct event_log *log;
+	int r;
+
+	list_for_each (log, &eng->event_logs, link)
+		if (same_viewer(&log->viewer, viewer)) {
+			list_del(&log->link);
+			list_add_tail(&eng->event_logs, &log->link);
+			*ret = log;
+			return 0;
+		}
+	r = make_room(eng, viewer->uid, err);
+	if (r < 0)
+		return r;
+	log = new_log(eng, viewer, sees);
+	if (!log)
+		return err_set(err, ENOMEM, "read events");
+	list_add_tail(&eng->event_logs, &log->link);
+	*ret = log;
+	return 0;
 }
 
 void event_log_open(struct event_log *log)
@@ -266,10 +325,7 @@ void events_done(struct engine *eng)
 {
 	struct event_log *log, *next;
 
-	list_for_each_safe (log, next, &eng->event_logs, link) {
-		list_del(&log->link);
-		event_log_done(log);
-		free(log);
-	}
+	list_for_each_safe (log, next, &eng->event_logs, link)
+		forget(log);
 	event_log_done(&eng->events);
 }

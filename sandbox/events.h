@@ -18,16 +18,26 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/err.h"
 #include "base/list.h"
 
 struct engine;
 struct exec;
 struct sandbox;
 
-#define EVENTS_MAX     10000
-#define EVENT_LOGS_MAX 256 /* users' logs; the one unread for longest goes first */
+#define EVENTS_MAX          10000
+/* Logs of users.  One user has more than one where he comes with other groups; who may choose his
+ * groups could have any number. The one unread for longest goes first. */
+#define EVENT_LOGS_MAX      1024
+#define EVENT_LOGS_USER_MAX 8
 
 struct event; /* one line, counted */
+
+/* Where a line stands in a log. */
+struct event_place {
+	struct event *event;
+	uint64_t at; /* the offset of its first byte */
+};
 
 /* A user: what he may enter depends on all his groups. */
 struct event_viewer {
@@ -43,7 +53,7 @@ struct event_log {
 	unsigned readers;
 	/* Which sandboxes this user may see; NULL: the log is a sandbox's own. */
 	bool (*sees)(const struct event_log *, const struct sandbox *);
-	struct event **ring;
+	struct event_place *ring;
 	size_t cap, head, count;
 	uint64_t start, end; /* offsets of the oldest byte kept and behind the newest */
 	struct timespec changed_at;
@@ -65,9 +75,10 @@ enum event_kind {
 /* `ex`: NULL for events of the sandbox itself. Without memory the event is lost. */
 void event_emit(struct sandbox *, enum event_kind, const struct exec *ex);
 
-/* The log of this user, made if need be from what the engine's own log holds. NULL: no memory. */
-struct event_log *event_log_find(struct engine *, const struct event_viewer *,
-				 bool (*sees)(const struct event_log *, const struct sandbox *));
+/* The log of this user, made if need be from what the engine's own log holds. It is there until
+ * the next call, or while it has a reader. EDQUOT: readers have too many. */
+int event_log_find(struct event_log **ret, struct engine *, const struct event_viewer *,
+		   bool (*sees)(const struct event_log *, const struct sandbox *), struct err *);
 /* A reader more, until event_log_close(): it is kept. */
 void event_log_open(struct event_log *);
 /* The sandbox's own. NULL: no memory. */

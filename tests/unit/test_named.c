@@ -132,58 +132,6 @@ static void test_time(struct engine *eng)
 	sandbox_remove(sb);
 }
 
-static bool sees_all(const struct event_log *log, const struct sandbox *sb)
-{
-	(void)log;
-	(void)sb;
-	return true;
-}
-
-static bool sees_none(const struct event_log *log, const struct sandbox *sb)
-{
-	(void)log;
-	(void)sb;
-	return false;
-}
-
-static void test_events(struct engine *eng)
-{
-	const struct event_viewer root = { 0 }, other = { .uid = 7, .gid = 7 };
-	struct event_log *all = event_log_find(eng, &root, sees_all);
-	struct event_log *none = event_log_find(eng, &other, sees_none);
-	uint64_t from = all->end;
-	struct sandbox *sb = make_box(eng, "told");
-	struct exec *ex;
-	char text[4096] = "";
-	size_t n;
-
-	event_log_open(all);
-	event_log_open(none);
-	(void)turn_until(sb->state == SANDBOX_RUNNING);
-	ex = run(sb, "{\"cmd\":\"exit 3\"}");
-	(void)turn_until(ex->state == EXEC_DONE);
-	exec_unref(ex);
-	n = event_log_read(all, text, sizeof(text) - 1, from);
-	text[n] = '\0';
-	ok(strstr(text, "\"created\",\"sandbox\":\"told\"") &&
-		   strstr(text, "\"started\",\"sandbox\":\"told\"") &&
-		   strstr(text, "\"exec finished\",\"sandbox\":\"told\",\"exec\":\"1\","
-				"\"reason\":\"exited\",\"code\":3"),
-	   "events: what happened");
-	is_int((long long)event_log_read(none, text, sizeof(text), 0), 0,
-	       "events: and nothing of it to others");
-	for (int i = 0; i < EVENTS_MAX; i++)
-		event_emit(sb, EVENT_STARTED, NULL);
-	ok(all->count == EVENTS_MAX && all->start > from, "events: the oldest go");
-	n = event_log_read(all, text, 5, 0);
-	ok(n == 5 && memcmp(text, "{\"seq", 5) == 0,
-	   "events: below the oldest, reading begins with a whole line");
-	is_int((long long)event_log_read(all, text, sizeof(text), all->end), 0, "events: the end");
-	event_log_close(all);
-	event_log_close(none);
-	sandbox_remove(sb);
-}
-
 static void test_restart(void)
 {
 	struct engine *eng = open_engine();
@@ -217,7 +165,6 @@ int main(void)
 	test_keep(sb);
 	test_hold(eng);
 	test_time(eng);
-	test_events(eng);
 	ok(exec_mkdir(sb, "later", 0, &ex, NULL) == 0 && exec_set(ex, "cwd", "/tmp", NULL) == 0,
 	   "a node for after the restart");
 	ok(sandbox_hold(make_box(eng, "kept-by-handle"), NULL) == 0, "one that is held");
