@@ -42,7 +42,7 @@ int memfd_create(const char *name, unsigned flags)
 
 ssize_t splice(int in, loff_t *in_at, int out, loff_t *out_at, size_t len, unsigned flags)
 {
-	if (!inject.no_spool)
+	if (!inject.no_spool || !out_at) /* a spool has a place to write to, /dev/null has none */
 		return syscall(SYS_splice, in, in_at, out, out_at, len, flags);
 	errno = ENOSPC;
 	return -1;

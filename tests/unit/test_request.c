@@ -33,7 +33,11 @@ static const struct {
 	{ "cmd null", "{\"cmd\":null}", EINVAL, "cmd: " },
 	{ "argument a number", "[\"a\",1]", EINVAL, "argument 1" },
 	{ "unknown key", "{\"cmd\":[\"a\"],\"tty\":true}", EINVAL, "'tty'" },
-	{ "key of a later version", "{\"cmd\":[\"a\"],\"on_full\":\"drop\"}", EINVAL, "'on_full'" },
+	{ "key of a later version", "{\"cmd\":[\"a\"],\"limits\":{}}", EINVAL, "'limits'" },
+	{ "output", "{\"cmd\":[\"a\"],\"output_limit\":\"4K\",\"on_full\":\"drop\",\"keep\":true}",
+	  0, "{\"cmd\":[\"a\"],\"output_limit\":4096,\"on_full\":\"drop\",\"keep\":true}" },
+	{ "output as it is by default", "{\"cmd\":[\"a\"],\"on_full\":\"wait\",\"keep\":false}", 0,
+	  "{\"cmd\":[\"a\"]}" },
 	{ "terminal", "{\"cmd\":[\"a\"],\"pty\":{}}", 0,
 	  "{\"cmd\":[\"a\"],\"pty\":{\"rows\":24,\"cols\":80}}" },
 	{ "all of a terminal",
@@ -125,9 +129,10 @@ static void test_sizes(void)
 	}
 }
 
-#define REST(hostname)                                                    \
-	"\"hostname\":\"" hostname                                        \
-	"\",\"mounts\":[],\"exec\":{\"timeout_s\":0,\"stdin\":\"pipe\"}," \
+#define REST(hostname)                                                   \
+	"\"hostname\":\"" hostname                                       \
+	"\",\"mounts\":[],\"exec\":{\"timeout_s\":0,\"stdin\":\"pipe\"," \
+	"\"output_limit\":268435456},"                                   \
 	"\"ttl_s\":0,\"idle_timeout_s\":0,\"labels\":{}}"
 
 static const struct {
@@ -145,13 +150,15 @@ static const struct {
 	  "x\",\"user\":\"user\"," REST("a") },
 	{ "all the rest",
 	  "{\"mounts\":[{\"source\":\"/a\",\"target\":\"/b\",\"readonly\":false}],\"ttl_s\":1.5,"
-	  "\"exec\":{\"timeout_s\":2,\"stdin\":\"null\"},\"labels\":{\"k\":\"v\"},\"hostname\":"
+	  "\"exec\":{\"timeout_s\":2,\"stdin\":\"null\",\"output_limit\":\"1K\"},"
+	  "\"limits\":{\"output\":\"2M\"},\"labels\":{\"k\":\"v\"},\"hostname\":"
 	  "\"h\"}",
 	  0,
 	  "{\"name\":\"\",\"image\":\"host\",\"env\":{},\"cwd\":\"\",\"user\":\"0\",\"hostname\":"
 	  "\"h\","
 	  "\"mounts\":[{\"readonly\":false,\"source\":\"/a\",\"target\":\"/b\"}],"
-	  "\"exec\":{\"timeout_s\":2,\"stdin\":\"null\"},\"ttl_s\":1.5,\"idle_timeout_s\":0,"
+	  "\"exec\":{\"timeout_s\":2,\"stdin\":\"null\",\"output_limit\":1024},"
+	  "\"limits\":{\"output\":2097152},\"ttl_s\":1.5,\"idle_timeout_s\":0,"
 	  "\"labels\":{\"k\":\"v\"}}" },
 	{ "a mount without a target", "{\"mounts\":[{\"source\":\"/a\"}]}", EINVAL, "number 1" },
 	{ "a relative mount", "{\"mounts\":[{\"source\":\"a\",\"target\":\"/b\"}]}", EINVAL,
@@ -166,7 +173,9 @@ static const struct {
 	{ "65 letters",
 	  "{\"name\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
 	  EINVAL, "name: " },
-	{ "not served yet", "{\"limits\":{}}", EINVAL, "'limits'" },
+	{ "not served yet", "{\"network\":{}}", EINVAL, "'network'" },
+	{ "a limit not served yet", "{\"limits\":{\"memory\":1}}", EINVAL, "'memory'" },
+	{ "no output", "{\"limits\":{\"output\":0}}", EINVAL, "limits: " },
 };
 
 static void test_specs(void)
