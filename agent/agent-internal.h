@@ -31,12 +31,17 @@ struct spawn {
 	struct agent_exec req;
 	int fd[AGENT_EXEC_FDS_MAX]; /* as they came */
 	unsigned fd_n;
-	int stdio[3]; /* borrowed from fd[]; -1: the agent's own, /dev/null */
-	int script;   /* borrowed from fd[]; -1: none */
-	int group;    /* borrowed from fd[]; -1: none */
-	struct agent_args *args;
-	char **argv, **envp; /* in args */
-	const char *cwd;     /* NULL: home */
+	int stdio[3];   /* borrowed from fd[]; -1: the agent's own, /dev/null */
+	int script;     /* borrowed from fd[]; -1: none */
+	int group;      /* borrowed from fd[]; -1: none */
+	bool is_inline; /* the arguments came with the message */
+	union {
+		struct agent_args args;
+		uint64_t slots[AGENT_ARGS_INLINE / sizeof(uint64_t)];
+	} block;                 /* which puts them here */
+	struct agent_args *args; /* there, or mapped; NULL: not yet */
+	char **argv, **envp;     /* in args */
+	const char *cwd;         /* NULL: home */
 	struct user user;
 	bool changes_ids;
 	char script_path[sizeof(AGENT_SCRIPT_DIR) + 16];

@@ -1,8 +1,4 @@
-/* args.c - see args.h
- *
- * The block is put together in memory of ours and written once: for the few hundred
- * bytes of a usual command that costs less than mapping the memfd.
- */
+/* args.c - see args.h */
 #include "agent/args.h"
 
 #include <errno.h>
@@ -13,8 +9,7 @@
 #include "base/auto.h"
 
 /* The kernel takes at most 6 MiB of arguments and environment; a request is smaller anyway. */
-#define ARGS_MAX      ((size_t)8 << 20)
-#define ARGS_ON_STACK 4096
+#define ARGS_MAX ((size_t)8 << 20)
 
 struct packer {
 	unsigned char *block;
@@ -80,32 +75,39 @@ static void args_fill(unsigned char *block, const struct agent_command *cmd)
 	memcpy(block, &head, sizeof(head));
 }
 
-int agent_args_pack(const struct agent_command *cmd, uint32_t *len, struct err *err)
+static int pack_memfd(struct agent_packed *ret, const struct agent_command *cmd, struct err *err)
 {
-	unsigned char small[ARGS_ON_STACK], *block = small;
-	auto_free unsigned char *big = NULL;
-	auto_close int fd = -1;
-	size_t size = args_size(cmd), done = 0;
+	auto_free unsigned char *block = malloc(ret->len);
+	auto_close int fd = memfd_create("hutch-args", MFD_CLOEXEC);
+	size_t done = 0;
 
+	if (fd < 0)
+		return err_set(err, errno, "make a memfd for the arguments");
+	if (!block)
+		return err_set(err, ENOMEM, "pass the arguments");
+	args_fill(block, cmd);
+	while (done < ret->len) {
+		ssize_t n = write(fd, block + done, ret->len - done);
+
+		if (n < 0 && errno != EINTR)
+			return err_set(err, errno, "write %u bytes of arguments", ret->len);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	ret->fd = TAKE_FD(fd);
+	return 0;
+}
+
+int agent_args_pack(struct agent_packed *ret, const struct agent_command *cmd, struct err *err)
+{
+	size_t size = args_size(cmd);
+
+	ret->fd = -1;
+	ret->len = (uint32_t)size;
 	if (!size)
 		return err_set(err, E2BIG, "pass %zu arguments and %zu variables", cmd->argc,
 			       cmd->envc);
-	if (size > sizeof(small)) {
-		block = big = malloc(size);
-		if (!big)
-			return err_set(err, ENOMEM, "pass the arguments");
-	}
-	args_fill(block, cmd);
-	fd = memfd_create("hutch-args", MFD_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, errno, "make a memfd for the arguments");
-	while (done < size) {
-		ssize_t n = write(fd, block + done, size - done);
-
-		if (n < 0 && errno != EINTR)
-			return err_set(err, errno, "write %zu bytes of arguments", size);
-		done += n > 0 ? (size_t)n : 0;
-	}
-	*len = (uint32_t)size;
-	return TAKE_FD(fd);
+	if (size > sizeof(ret->block))
+		return pack_memfd(ret, cmd, err);
+	args_fill(ret->block, cmd);
+	return 0;
 }

@@ -1,8 +1,10 @@
-/* args.h - a command's argv, environment and names, as one block in a memfd
+/* args.h - a command's argv, environment and names, as one block
  *
- * Written by hutchd, mapped privately by the agent, which turns the offsets into
- * pointers in place: neither end copies strings, and the agent allocates
- * nothing.  A memfd, because a SEQPACKET message is bounded by wmem_max.
+ * Packed by hutchd; the agent turns the offsets into pointers in place, and allocates
+ * nothing.  A usual block, of some hundred bytes, is in the message itself, behind
+ * its head.  One of more than AGENT_ARGS_INLINE bytes is in a memfd, which the
+ * agent maps privately, because a SEQPACKET message is bounded by wmem_max; to make
+ * and map one each time would cost 25 us of each command, 50 us after a pause.
  *
  * Layout: struct agent_args, then argc + 1 and envc + 2 (one spare, for HOME)
  * 64-bit slots, then the strings, each with its NUL.  A slot is an offset from
@@ -19,7 +21,8 @@
 
 #include "base/err.h"
 
-#define AGENT_NO_SLOT UINT32_MAX
+#define AGENT_NO_SLOT     UINT32_MAX
+#define AGENT_ARGS_INLINE 4096
 
 struct agent_args {
 	uint32_t argc, envc;
@@ -39,5 +42,11 @@ struct agent_command {
 	uint32_t script_slot;
 };
 
-/* Returns a memfd that the caller owns, with *len bytes in it, or a negative errno. */
-int agent_args_pack(const struct agent_command *, uint32_t *len, struct err *);
+struct agent_packed {
+	uint32_t len;
+	int fd;                                 /* a memfd, the caller's; -1: all is in `block` */
+	unsigned char block[AGENT_ARGS_INLINE]; /* len bytes of it */
+};
+
+/* Always sets fd. E2BIG, or what making a memfd said. */
+int agent_args_pack(struct agent_packed *ret, const struct agent_command *, struct err *);

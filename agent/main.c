@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "agent/agent-internal.h"
+#include "base/auto.h"
 
 void agent_send(const struct agent_event *ev)
 {
@@ -48,20 +49,27 @@ static void keep_fds(struct spawn *s, struct msghdr *msg)
 	memcpy(s->fd, CMSG_DATA(c), s->fd_n * sizeof(int));
 }
 
+static bool is_exec(const struct agent_exec *m, size_t len)
+{
+	return len == sizeof(*m) ||
+	       (m->args_len <= AGENT_ARGS_INLINE && len == sizeof(*m) + m->args_len);
+}
+
 static void on_message(struct agent *a)
 {
 	union {
 		struct agent_exec exec;
 		struct agent_signal signal;
 	} m = { 0 };
+	_Static_assert(sizeof(m) == sizeof(m.exec), "what follows a head is not in it");
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(AGENT_EXEC_FDS_MAX * sizeof(int))];
 	} control;
-	struct iovec iov = { &m, sizeof(m) };
+	struct iovec iov[] = { { &m, sizeof(m) }, { &a->spawn.block, sizeof(a->spawn.block) } };
 	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
+		.msg_iov = iov,
+		.msg_iovlen = ARRAY_SIZE(iov),
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
@@ -72,8 +80,9 @@ static void on_message(struct agent *a)
 	if (n <= 0)
 		_exit(0);
 	keep_fds(&a->spawn, &msg);
-	if (m.exec.op == AGENT_OP_EXEC && n == sizeof(m.exec)) {
+	if (m.exec.op == AGENT_OP_EXEC && is_exec(&m.exec, (size_t)n)) {
 		a->spawn.req = m.exec;
+		a->spawn.is_inline = n > (ssize_t)sizeof(m.exec);
 		agent_exec(a); /* fewer descriptors than announced: it says so */
 	} else if (m.signal.op == AGENT_OP_SIGNAL && n == sizeof(m.signal)) {
 		agent_signal(a, &m.signal);

@@ -52,9 +52,11 @@ enum agent_exec_flag {
 	AGENT_TTY = 1 << 10, /* stdin's descriptor is a terminal: the one of its session, and all
 			      * three of its stdio; excludes HAS_STDOUT, HAS_STDERR and MERGE */
 };
-#define AGENT_EXEC_FDS_MAX 6 /* args, stdin, stdout, stderr, script, group or tasks */
+#define AGENT_EXEC_FDS_MAX \
+	6 /* args if they are long, stdin, stdout, stderr, script, group or tasks */
 
-/* First descriptor: a memfd of `args_len` bytes (see agent/args.h). */
+/* Behind it `args_len` bytes, a block as in agent/args.h; or nothing, then the block is in the
+ * first descriptor, a memfd. */
 struct agent_exec {
 	uint32_t op;
 	uint32_t id; /* the command's serial */

@@ -45,7 +45,7 @@ static int fail(struct spawn *s, enum agent_stage stage, int r)
 static int take_fds(struct spawn *s)
 {
 	static const uint32_t has[] = { AGENT_HAS_STDIN, AGENT_HAS_STDOUT, AGENT_HAS_STDERR };
-	unsigned at = 1;
+	unsigned at = !s->is_inline;
 
 	if ((s->req.flags & AGENT_MERGE) && (s->req.flags & AGENT_HAS_STDERR))
 		return -EINVAL;
@@ -110,7 +110,9 @@ static int map_args(struct spawn *s)
 
 	if (len <= sizeof(*args))
 		return -EINVAL;
-	args = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE, s->fd[0], 0);
+	args = s->is_inline ? &s->block.args
+			    : mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE,
+				   s->fd[0], 0);
 	if (args == MAP_FAILED)
 		return -errno;
 	s->args = args;
@@ -326,7 +328,7 @@ static int prepare(struct agent *a, struct spawn *s)
 {
 	int r;
 
-	if (s->fd_n == 0)
+	if (s->fd_n == 0 && !s->is_inline)
 		return fail(s, AGENT_STAGE_REQUEST, -EINVAL);
 	r = take_fds(s);
 	if (r == 0)
@@ -400,6 +402,6 @@ void agent_exec(struct agent *a)
 		(void)close(s->fd[i]);
 	s->fd_n = 0;
 	agent_send(&ev);
-	if (s->args)
+	if (s->args && !s->is_inline)
 		(void)munmap(s->args, s->req.args_len);
 }

@@ -32,9 +32,10 @@ struct message {
 	size_t envc;
 	struct agent_command cmd;
 	struct agent_exec head;
+	struct agent_packed args;
 	int fd[AGENT_EXEC_FDS_MAX];
 	size_t fds;
-	int args, script, group; /* owned, -1: none */
+	int script, group; /* owned, -1: none */
 };
 
 static bool has_key(const char *const *env, size_t n, const char *pair)
@@ -165,13 +166,14 @@ static int compose(struct message *m, struct exec *ex, struct err *err)
 			 (req->pty.on                            ? AGENT_TTY
 			  : req->stderr_mode == EXEC_STDIO_MERGE ? AGENT_MERGE
 								 : 0);
-	m->args = agent_args_pack(&m->cmd, &m->head.args_len, err);
-	if (m->args < 0)
-		return m->args;
+	r = agent_args_pack(&m->args, &m->cmd, err);
+	if (r < 0)
+		return r;
+	m->head.args_len = m->args.len;
 	r = make_group(m, ex, err);
 	if (r < 0)
 		return r;
-	add_fd(m, m->args, 0);
+	add_fd(m, m->args.fd, 0);
 	add_fd(m, ex->child[0], AGENT_HAS_STDIN);
 	add_fd(m, ex->child[1], AGENT_HAS_STDOUT);
 	add_fd(m, ex->child[2], AGENT_HAS_STDERR);
@@ -182,24 +184,28 @@ static int compose(struct message *m, struct exec *ex, struct err *err)
 	return 0;
 }
 
-static int send_message(const struct message *m, int control, struct err *err)
+static int send_message(struct message *m, int control, struct err *err)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int) * AGENT_EXEC_FDS_MAX)];
 	} fds = { 0 };
-	struct agent_exec head = m->head;
-	struct iovec iov = { .iov_base = &head, .iov_len = sizeof(head) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &fds,
-			      .msg_controllen = CMSG_SPACE(sizeof(int) * m->fds) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	struct iovec iov[] = {
+		{ .iov_base = &m->head, .iov_len = sizeof(m->head) },
+		{ .iov_base = m->args.block, .iov_len = m->args.fd < 0 ? m->args.len : 0 },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = ARRAY_SIZE(iov) };
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int) * m->fds);
-	memcpy(CMSG_DATA(c), m->fd, sizeof(int) * m->fds);
+	if (m->fds) {
+		struct cmsghdr *c = &fds.align;
+
+		msg.msg_control = &fds;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * m->fds);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * m->fds);
+		memcpy(CMSG_DATA(c), m->fd, sizeof(int) * m->fds);
+	}
 	if (sendmsg(control, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return errno == EAGAIN || errno == EINTR
 			       ? -EAGAIN
@@ -230,7 +236,7 @@ static void begin_clock(struct exec *ex)
 
 int exec_send(struct exec *ex, int control)
 {
-	struct message m = { .args = -1, .script = -1, .group = -1 };
+	struct message m = { .args.fd = -1, .script = -1, .group = -1 };
 	struct err err = { 0 };
 	int r;
 
@@ -242,7 +248,7 @@ int exec_send(struct exec *ex, int control)
 		for (size_t i = 0; i < ARRAY_SIZE(ex->child); i++)
 			close_auto(&ex->child[i]);
 	free(m.env);
-	close_auto(&m.args);
+	close_auto(&m.args.fd);
 	close_auto(&m.script);
 	close_auto(&m.group);
 	if (r < 0 && r != -EAGAIN)

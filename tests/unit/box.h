@@ -188,15 +188,23 @@ static inline void box_signal(struct box *b, uint32_t id, int sig, bool group)
 	(void)!write(b->proc.control, &m, sizeof(m));
 }
 
-static inline bool box_send(struct box *b, const struct agent_exec *m, const int *fd, size_t n)
+/* `block`: m->args_len bytes behind the head; NULL: none. */
+static inline bool box_send_block(struct box *b, const struct agent_exec *m, const void *block,
+				  const int *fd, size_t n)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(AGENT_EXEC_FDS_MAX * sizeof(int))];
 	} cm = { 0 };
-	struct agent_exec copy = *m;
-	struct iovec iov = { &copy, sizeof(copy) };
+	unsigned char bytes[sizeof(*m) + AGENT_ARGS_INLINE];
+	struct iovec iov = { bytes, sizeof(*m) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	memcpy(bytes, m, sizeof(*m));
+	if (block) {
+		memcpy(bytes + sizeof(*m), block, m->args_len);
+		iov.iov_len += m->args_len;
+	}
 
 	if (n > 0) {
 		cm.align = (struct cmsghdr){ CMSG_LEN(n * sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
@@ -204,7 +212,12 @@ static inline bool box_send(struct box *b, const struct agent_exec *m, const int
 		msg.msg_control = &cm;
 		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
 	}
-	return sendmsg(b->proc.control, &msg, MSG_NOSIGNAL) == sizeof(copy);
+	return sendmsg(b->proc.control, &msg, MSG_NOSIGNAL) == (ssize_t)iov.iov_len;
+}
+
+static inline bool box_send(struct box *b, const struct agent_exec *m, const int *fd, size_t n)
+{
+	return box_send_block(b, m, NULL, fd, n);
 }
 
 static inline int text_memfd(const char *text)
@@ -229,6 +242,7 @@ static inline bool run_begin(struct box *b, struct run *r, int out[2])
 				     r->script ? r->script_slot : AGENT_NO_SLOT };
 	struct agent_exec m = { .op = AGENT_OP_EXEC, .id = ++b->next_id, .flags = r->flags };
 	int fd[AGENT_EXEC_FDS_MAX], in[2] = { -1, -1 }, w[2][2];
+	struct agent_packed args;
 	size_t n = 0;
 	bool sent;
 
@@ -238,7 +252,11 @@ static inline bool run_begin(struct box *b, struct run *r, int out[2])
 	}
 	m.flags |= AGENT_HAS_STDIN | AGENT_HAS_STDOUT | (r->cwd ? AGENT_HAS_CWD : 0) |
 		   (r->user ? AGENT_HAS_USER : 0);
-	fd[n++] = agent_args_pack(&cmd, &m.args_len, NULL);
+	if (agent_args_pack(&args, &cmd, NULL) < 0)
+		return false;
+	m.args_len = args.len;
+	if (args.fd >= 0)
+		fd[n++] = args.fd;
 	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(w[0], O_CLOEXEC) < 0 || pipe2(w[1], O_CLOEXEC) < 0)
 		return false;
 	if (r->input)
@@ -251,10 +269,10 @@ static inline bool run_begin(struct box *b, struct run *r, int out[2])
 	}
 	if (r->script)
 		fd[n++] = text_memfd(r->script);
-	for (size_t i = 1; i < n; i++)
+	for (size_t i = args.fd >= 0; i < n; i++)
 		(void)!fchown(fd[i], b->ids.base, b->ids.base);
 	r->id = m.id;
-	sent = box_send(b, &m, fd, n);
+	sent = box_send_block(b, &m, args.fd < 0 ? args.block : NULL, fd, n);
 	for (size_t i = 0; i < n; i++)
 		(void)close(fd[i]);
 	if (r->flags & AGENT_MERGE)

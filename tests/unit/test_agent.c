@@ -204,29 +204,61 @@ static void test_bad_requests(struct box *b)
 	is_str(box_sh(b, "ls /proc/self/fd | wc -l"), "4\n", "no descriptor has leaked");
 }
 
-/* Every byte of a block changed in turn: an error or a command that runs, never a dead agent. */
+/* Every byte of a block changed in turn: an error or a command that runs, never a dead agent. Both
+ * ways in which one comes. */
 static void test_mangled_args(struct box *b)
 {
 	const char *argv[] = { "true", NULL }, *env[] = { "PATH=/bin", NULL };
 	struct agent_command cmd = { argv, 1, env, 1, "/", "user", AGENT_NO_SLOT };
-	uint32_t len;
-	int fd = agent_args_pack(&cmd, &len, NULL);
+	int fd = memfd_create("args", MFD_CLOEXEC);
+	struct agent_packed args;
 	unsigned answers = 0;
 
-	for (uint32_t at = 0; at < len; at++) {
+	ok(agent_args_pack(&args, &cmd, NULL) == 0 && args.fd < 0, "a short block");
+	for (uint32_t at = 0; at < args.len; at++) {
 		struct agent_exec m = { AGENT_OP_EXEC, ++b->next_id, AGENT_HAS_CWD | AGENT_HAS_USER,
-					len };
+					args.len };
 		struct run r = { .id = m.id };
-		unsigned char was, now;
 
-		(void)!pread(fd, &was, 1, at);
-		now = was ^ (at % 2 ? 0xff : 0x81);
-		(void)!pwrite(fd, &now, 1, at);
+		args.block[at] ^= at % 2 ? 0xff : 0x81;
+		(void)!pwrite(fd, args.block, args.len, 0);
+		answers += box_send_block(b, &m, args.block, NULL, 0) && run_wait(b, &r);
+		m.id = r.id = ++b->next_id;
 		answers += box_send(b, &m, &fd, 1) && run_wait(b, &r);
-		(void)!pwrite(fd, &was, 1, at);
+		args.block[at] ^= at % 2 ? 0xff : 0x81;
 	}
-	is_int(answers, len, "an answer to every mangled block");
+	is_int(answers, 2 * args.len, "an answer to every mangled block");
 	(void)close(fd);
+}
+
+/* From the longest block that comes with its message to the shortest that does not. */
+static void test_args_edge(struct box *b)
+{
+	char text[AGENT_ARGS_INLINE + 1], want[32];
+	size_t with_message = 0, apart = 0;
+
+	for (size_t len = AGENT_ARGS_INLINE - 160; len < AGENT_ARGS_INLINE; len++) {
+		const char *argv[] = { "sh", "-c", "echo ${#1}", "sh", text, NULL };
+		const char *env[] = { "PATH=/usr/bin:/bin", NULL };
+		struct agent_command cmd = { argv, 5, env, 1, NULL, NULL, AGENT_NO_SLOT };
+		struct run r = { .argv = argv };
+		struct agent_packed args;
+
+		memset(text, 'x', len);
+		text[len] = '\0';
+		if (agent_args_pack(&args, &cmd, NULL) < 0)
+			break;
+		with_message += args.fd < 0;
+		apart += args.fd >= 0;
+		close_auto(&args.fd);
+		if (args.len + 2 < AGENT_ARGS_INLINE || args.len > AGENT_ARGS_INLINE + 2)
+			continue;
+		(void)snprintf(want, sizeof(want), "%zu\n", len);
+		ok(box_run(b, &r) && r.end.kind == AGENT_EXITED, "a block of %u bytes", args.len);
+		is_str(r.out, want, "is read to its end");
+	}
+	ok(with_message > 0 && apart > 0, "%zu come with their message, %zu apart", with_message,
+	   apart);
 }
 
 /* ---- signals and children ---- */
@@ -320,10 +352,12 @@ static void test_many(struct box *b)
 		struct agent_exec m = { AGENT_OP_EXEC, ++b->next_id, 0, 0 };
 		const char *const env[] = { "PATH=/bin", NULL };
 		struct agent_command cmd = { argv, 1, env, 1, NULL, NULL, AGENT_NO_SLOT };
-		int fd = agent_args_pack(&cmd, &m.args_len, NULL);
+		struct agent_packed args;
 
-		good += box_send(b, &m, &fd, 1);
-		(void)close(fd);
+		if (agent_args_pack(&args, &cmd, NULL) < 0)
+			continue;
+		m.args_len = args.len;
+		good += box_send_block(b, &m, args.block, NULL, 0);
 	}
 	for (struct agent_event ev; good < 400 && box_event(b, &ev);)
 		good += ev.kind == AGENT_EXITED;
@@ -333,9 +367,9 @@ static void test_many(struct box *b)
 int main(void)
 {
 	static void (*const tests[])(struct box *) = {
-		test_cases,       test_users,        test_hostile_passwd, test_arguments,
-		test_scripts,     test_bad_requests, test_mangled_args,   test_signals,
-		test_process_one, test_usage,        test_many,
+		test_cases,   test_users,        test_hostile_passwd, test_arguments,
+		test_scripts, test_bad_requests, test_mangled_args,   test_args_edge,
+		test_signals, test_process_one,  test_usage,          test_many,
 	};
 	const char *unable = box_unable();
 	struct err err = { 0 };
