@@ -16,6 +16,7 @@
 #include "sandbox/sandbox-internal.h"
 
 #define EXEC_SERIAL_END (UINT32_C(1) << EXEC_SERIAL_BITS)
+#define NEXT_PROBES     256 /* serials behind one that is gone */
 
 /* --- finding --- */
 
@@ -45,18 +46,35 @@ struct exec *exec_find_serial(struct sandbox *sb, uint32_t serial)
 	return NULL;
 }
 
-struct exec *exec_next(struct sandbox *sb, uint32_t after)
+/* Of a node that is gone: who removes what he lists does so once for each page of a listing, and must
+ * not pass over all nodes each time. The next serials are asked for before the whole list is: it
+ * is walked only where so many were removed together. */
+static struct exec *next_of_gone(struct sandbox *sb, uint32_t after)
 {
-	struct exec *at = exec_find_serial(sb, after);
 	struct exec *ex;
 
-	if (at)
-		return at->link.next == &sb->execs ? NULL
-						   : list_entry(at->link.next, struct exec, link);
+	if (list_empty(&sb->execs) ||
+	    list_entry(sb->execs.prev, struct exec, link)->serial <= after)
+		return NULL;
+	ex = list_first(&sb->execs, struct exec, link);
+	if (ex->serial > after)
+		return ex;
+	for (uint32_t i = 1; i <= NEXT_PROBES; i++)
+		if ((ex = exec_find_serial(sb, after + i)))
+			return ex;
 	list_for_each (ex, &sb->execs, link)
 		if (ex->serial > after)
 			return ex;
 	return NULL;
+}
+
+struct exec *exec_next(struct sandbox *sb, uint32_t after)
+{
+	struct exec *at = exec_find_serial(sb, after);
+
+	if (!at)
+		return next_of_gone(sb, after);
+	return at->link.next == &sb->execs ? NULL : list_entry(at->link.next, struct exec, link);
 }
 
 /* --- `last` --- */
@@ -158,8 +176,13 @@ void exec_unref(struct exec *ex)
 static void exec_link(struct exec *ex)
 {
 	struct sandbox *sb = ex->sandbox;
+	struct list *at = &sb->execs;
 
-	list_add_tail(&sb->execs, &ex->link);
+	/* The end, except where a journal was damaged. */
+	while (at->prev != &sb->execs &&
+	       list_entry(at->prev, struct exec, link)->serial > ex->serial)
+		at = at->prev;
+	list_add_tail(at, &ex->link);
 	hmap_add(&sb->execs_by_name, &ex->by_name, hmap_hash_str(ex->name));
 	hmap_add(&sb->execs_by_serial, &ex->by_serial, hmap_hash_u64(ex->serial));
 	sb->exec_count++;
