@@ -51,21 +51,21 @@ static void record_refusal(struct request_file *rf, const struct err *err)
 
 /* exec/new */
 
-/* Whatever may refuse a text is asked at its first byte: where it ends no shell looks.  A JSON
- * document is refused as well in the write that completes it, when its id is known. */
-static int check_sandbox(const struct request_file *rf, const struct sandbox *box, bool node,
-			 struct err *err)
+/* Whatever may refuse a text is asked at its first byte: where it ends no shell looks. */
+static int check_sandbox(const struct sandbox *box, bool node, struct err *err)
 {
 	int r = exec_check(box, err);
 
-	return r < 0 || rf->form == REQUEST_FORM_JSON ? r : exec_check_room(box, node, err);
+	return r < 0 ? r : exec_check_room(box, node, err);
 }
 
+/* A JSON document is refused in the write that completes it, and not before: its id may be that of a
+ * command that was accepted while the sandbox ran. */
 static int exec_new_check(struct request_file *rf, struct err *err)
 {
 	const struct handle *h = rf->arg;
 
-	return check_sandbox(rf, h->ref.sandbox, true, err);
+	return rf->form == REQUEST_FORM_JSON ? 0 : check_sandbox(h->ref.sandbox, true, err);
 }
 
 /* Takes `req`, also on failure. */
@@ -169,7 +169,10 @@ static int cmd_check(struct request_file *rf, struct err *err)
 
 	if (h->ref.exec->removed)
 		return err_say(err, ESRCH, "'%s' has been removed", h->ref.exec->name);
-	return h->ref.exec->unwritten ? check_sandbox(rf, h->ref.sandbox, false, err) : 0;
+	if (!h->ref.exec->unwritten)
+		return 0;
+	return rf->form == REQUEST_FORM_JSON ? exec_check(h->ref.sandbox, err)
+					     : check_sandbox(h->ref.sandbox, false, err);
 }
 
 static int refuse_other(const struct exec *x, struct err *err)
@@ -345,12 +348,6 @@ static int new_open(struct handle *h, struct err *err)
 
 static int exec_new_open(struct handle *h, struct err *err)
 {
-	int r = handle_writes(h) ? exec_check(h->ref.sandbox, err) : 0;
-
-	if (r < 0) {
-		exec_last_clear(h->ref.sandbox, h->uid);
-		return r;
-	}
 	return open_with(h, &exec_request_file, handle_reads(h) && handle_writes(h), err);
 }
 

@@ -159,7 +159,8 @@ const struct node_def node_table[] = {
 			  "command.",
 		.errors = "EINVAL, the request is not right, or a text holds a NUL; E2BIG, more than "
 			  "1 MiB, or an argument of 128 KiB; EBUSY, a second command; ESRCH, the "
-			  "sandbox is stopped or failed; EDQUOT, there are too many commands, or they "
+			  "sandbox is stopped or failed, and the request is not one with an id that it "
+			  "took before; EDQUOT, there are too many commands, or they "
 			  "are too long together, or this user's open files hold too much.  A command "
 			  "that cannot be started is no "
 			  "error: the node exists, and its result says why.  A handle that refused a "

@@ -299,12 +299,19 @@ static int attach_pipes(struct exec *ex, struct pipes *p, struct err *err)
 	return r < 0 ? err_set(err, -r, "watch its streams") : 0;
 }
 
+static int refuse_removed(const struct sandbox *sb, struct err *err)
+{
+	return err_say(err, ESRCH, "'%s' has been removed", sb->id);
+}
+
 int exec_check(const struct sandbox *sb, struct err *err)
 {
+	if (sb->removed)
+		return refuse_removed(sb, err);
 	switch (sb->state) {
 	case SANDBOX_CREATING:
 	case SANDBOX_RUNNING:
-		if (sb->run && !sb->run->ending && !sb->removed)
+		if (sb->run && !sb->run->ending)
 			return 0;
 		break;
 	case SANDBOX_FAILED:
@@ -420,7 +427,8 @@ int exec_create(struct sandbox *sb, struct exec_request *req, struct exec **ret,
 		*ret = ex;
 		return exec_write(ex, req, err);
 	}
-	r = exec_check(sb, err);
+	/* One that is broken runs nothing, and nobody hears of it but from its node. */
+	r = req->broken && !sb->removed ? 0 : exec_check(sb, err);
 	if (r == 0 && req->id)
 		r = check_id(sb, err);
 	if (r == 0)
@@ -475,6 +483,8 @@ int exec_write(struct exec *ex, struct exec_request *req, struct err *err)
 	struct sandbox *sb = ex->sandbox;
 	int r;
 
+	if (sb->removed)
+		return refuse_removed(sb, err);
 	if (!ex->unwritten) {
 		if (!exec_request_equal(&ex->request, req))
 			return err_say(err, EEXIST, "'%s' has a different command already",

@@ -107,7 +107,8 @@ int exec_check(const struct sandbox *, struct err *);
 /* Is there room for one more, and for its node? EDQUOT. */
 int exec_check_room(const struct sandbox *, bool node, struct err *);
 /* Makes the node and sends it to the sandbox. Takes `req` on success. ESRCH: the sandbox does not
- * run; EAGAIN-like limits have their own errno. A command that cannot start is no failure here. */
+ * run; EAGAIN-like limits have their own errno. A command that cannot start is no failure here, nor
+ * is, in any state of the sandbox, a request with the id of a node whose request equals it. */
 int exec_create(struct sandbox *, struct exec_request *req, struct exec **ret, struct err *);
 /* A node with a name and no command: EEXIST, EINVAL, ESRCH, EDQUOT. */
 int exec_mkdir(struct sandbox *, const char *name, uid_t by, struct exec **ret, struct err *);

@@ -204,6 +204,30 @@ static struct engine *test_quarantine(struct engine *eng)
 	return eng;
 }
 
+/* What was accepted once is accepted again, and runs nothing. */
+static void test_asked_again(struct engine *eng)
+{
+	static const char request[] = "{\"cmd\":\"exit 3\",\"id\":\"once\"}";
+	struct sandbox *sb = make_box(eng, "again");
+	struct exec *ex = run(sb, request), *twice, *other;
+
+	(void)turn_until(ex->state == EXEC_DONE);
+	(void)sandbox_stop(sb, NULL);
+	(void)turn_until(sandbox_gone(sb));
+	use_agent("unknown kind");
+	(void)sandbox_start(sb, NULL);
+	use_agent(NULL);
+	ok(turn_until(sb->state == SANDBOX_QUARANTINED), "again: quarantined");
+	twice = run(sb, request);
+	ok(twice == ex && ex->result.code == 3, "again: the same request");
+	other = run(sb, "{\"cmd\":\"exit 3\",\"id\":\"other\"}");
+	ok(!other, "again: and no other");
+	exec_unref(ex);
+	exec_unref(twice);
+	exec_unref(other);
+	sandbox_remove(sb);
+}
+
 /* Events of commands that nobody knows any more are believed as often as there can be any. */
 static void test_past(struct engine *eng, struct sandbox *honest)
 {
@@ -414,6 +438,7 @@ int main(void)
 		test_row(eng, honest, i);
 	test_past(eng, honest);
 	test_owed(eng);
+	test_asked_again(eng);
 	test_silent(eng);
 	test_early_signal(eng);
 	test_full_socket(eng);
