@@ -68,7 +68,7 @@ is 'doctor as JSON' "$(h doctor --json | jq -r '.[] | select(.check == "kernel")
 HUTCH=$W/none h doctor >out
 is 'without hutchd: a note' "$? $(grep -c $'^note\thutchd\t.*hutchd' out)" '0 1'
 as 12345 "$BUILD/hutch" doctor >out </dev/null
-is 'a user without subordinate ids: a note' "$(grep -c $'^note\tsubordinate ids\t' out)" 1
+is 'a user, whose sandboxes have one: a note' "$(grep -c $'^note\tuser ids\t' out)" 1
 unshare --mount sh -c "mount -t tmpfs none /dev && exec '$BUILD/hutch' doctor" >out
 is 'no /dev/fuse: status 1' "$? $(grep -c $'^missing\tfuse\t.*modprobe' out)" '1 1'
 stop_hutchd

@@ -98,7 +98,8 @@ static void look_fuse(struct finding *f)
 		      "('modprobe fuse'), or give the container the device");
 	else
 		FOUND(f, FINDING_MISSING,
-		      "/dev/fuse cannot be opened (%s), so no tree can be mounted",
+		      "/dev/fuse cannot be opened (%s), so no tree can be mounted; elsewhere every "
+		      "user can (chmod 666 /dev/fuse)",
 		      strerror(errno));
 }
 
@@ -149,6 +150,26 @@ static void lacking(const char *list, char *out, size_t size)
 	}
 }
 
+/* Can this user make groups below the one of v2 that we are in, as hutchd would? */
+static bool may_make_groups(const char *mount)
+{
+	auto_buf struct buf text = { .max = 65536 };
+	auto_free char *path = NULL;
+	const char *own;
+
+	if (file_read(AT_FDCWD, "/proc/self/cgroup", &text, NULL) < 0 || !text.len)
+		return false;
+	own = strncmp(text.data, "0::", 3) == 0 ? text.data : strstr(text.data, "\n0::");
+	if (!own)
+		return false;
+	own = strchr(own, '/');
+	if (!own || asprintf(&path, "%s%.*s", mount, (int)strcspn(own, "\n"), own) < 0) {
+		path = NULL; /* asprintf leaves anything */
+		return false;
+	}
+	return access(path, W_OK) == 0;
+}
+
 static void look_cgroups(struct finding *f)
 {
 	bool v2 = is_cgroup2(CGROUP_DIR), hybrid = !v2 && is_cgroup2(CGROUP_DIR "/unified");
@@ -163,6 +184,12 @@ static void look_cgroups(struct finding *f)
 		FOUND(f, FINDING_NOTE,
 		      "no control groups that could be used: killing a command reaches its process "
 		      "group only, and there can be no limits");
+	else if (geteuid() != 0 && !may_make_groups(v2 ? CGROUP_DIR : CGROUP_DIR "/unified"))
+		FOUND(f, FINDING_NOTE,
+		      "%s, but none that you may use here: killing a command reaches its process "
+		      "group only, and there can be no limits; a hutchd that is started by systemd "
+		      "for you has its own (systemd-run --user --scope hutchd)",
+		      kind);
 	else if (*lacks)
 		FOUND(f, FINDING_NOTE, "%s, without %s: limits of these cannot be set", kind,
 		      lacks);
@@ -177,7 +204,11 @@ static void look_fusermount(struct finding *f)
 	bool program = in_path("fusermount3"),
 	     others = has_line("/etc/fuse.conf", "user_allow_other", " \t\n");
 
-	if (program && others)
+	if (geteuid() != 0 && program && !getpwuid(geteuid()))
+		FOUND(f, FINDING_MISSING,
+		      "user %u has no name in passwd, so fusermount3 mounts nothing for it",
+		      (unsigned)geteuid());
+	else if (program && others)
 		FOUND(f, FINDING_OK, "users can mount, and let others in");
 	else if (program)
 		FOUND(f, FINDING_NOTE,
@@ -192,25 +223,15 @@ static void look_fusermount(struct finding *f)
 		      "fuse3)");
 }
 
-static void look_subids(struct finding *f)
+static void look_ids(struct finding *f)
 {
-	const struct passwd *pw = getpwuid(geteuid());
-	char uid[16];
-	const char *name = pw ? pw->pw_name : uid;
-
-	(void)snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
-	if ((has_line("/etc/subuid", name, ":") || has_line("/etc/subuid", uid, ":")) &&
-	    (has_line("/etc/subgid", name, ":") || has_line("/etc/subgid", uid, ":")))
-		FOUND(f, FINDING_OK, "%s has ids for sandboxes in /etc/subuid and /etc/subgid",
-		      name);
-	else if (geteuid() == 0)
-		FOUND(f, FINDING_OK, "not needed: root's hutchd takes ids that nobody has");
+	if (geteuid() == 0)
+		FOUND(f, FINDING_OK, "root's hutchd takes ids that nobody has, 65536 a sandbox");
 	else
 		FOUND(f, FINDING_NOTE,
-		      "%s has no ids in /etc/subuid and /etc/subgid: a sandbox has one user, your "
-		      "own (an administrator gives more: usermod --add-subuids 100000-165535 "
-		      "--add-subgids 100000-165535 %s)",
-		      name, name);
+		      "the sandboxes of a hutchd of yours have one user, which is you: this "
+		      "version "
+		      "makes no use of what /etc/subuid and /etc/subgid may give you");
 }
 
 static void look_tar(struct finding *f)
@@ -252,7 +273,7 @@ static const struct doctor_check checks[] = {
 	{ "idmapped mounts", doctor_try_idmap },
 	{ "control groups", look_cgroups },
 	{ "fusermount3", look_fusermount },
-	{ "subordinate ids", look_subids },
+	{ "user ids", look_ids },
 	{ "tar", look_tar },
 	{ "hutchd", look_hutchd },
 };

@@ -70,25 +70,42 @@ static int follow(char **path, struct err *err)
 	return err_set(err, ELOOP, "mount point '%s'", *path);
 }
 
+/* Runs a program that says nothing. 0: it has done it. */
+static int run_quietly(char *const *argv)
+{
+	posix_spawn_file_actions_t actions;
+	int status = -1, r;
+	pid_t pid;
+
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return -ENOMEM;
+	r = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if (r == 0)
+		r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	if (r != 0)
+		return -r;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
+}
+
+/* A user is helped by fusermount3, which looks for the mount in /etc/mtab and does nothing where there
+ * is none, or by umount, which asks the kernel whose it is. */
 static int detach(const char *path)
 {
-	char program[] = "fusermount3", quiet[] = "-q", lazy[] = "-z", unmount[] = "-u",
-	     end[] = "--";
+	char fusermount[] = "fusermount3", umount[] = "umount", unmount[] = "-u",
+	     lazy_fuse[] = "-z", lazy[] = "-l", end[] = "--";
 	auto_free char *place = strdup(path);
-	char *argv[] = { program, quiet, unmount, lazy, end, place, NULL };
-	int status;
-	pid_t pid;
+	char *by_fusermount[] = { fusermount, unmount, lazy_fuse, end, place, NULL };
+	char *by_umount[] = { umount, lazy, end, place, NULL };
 
 	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 		return 0;
 	if (errno != EPERM || !place)
 		return -errno;
-	if (posix_spawnp(&pid, program, NULL, NULL, argv, environ) != 0)
-		return -EPERM;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
+	return run_quietly(by_fusermount) == 0 || run_quietly(by_umount) == 0 ? 0 : -EPERM;
 }
 
 /* stat(2) alone may be answered from what the kernel remembers of a server that has died. */
@@ -99,6 +116,12 @@ static int stat_served(const char *path, struct stat *st)
 	return stat(path, st) == 0 && statfs(path, &fs) == 0 ? 0 : -errno;
 }
 
+/* What a mount says whose server is gone, or is just going. */
+static bool served_no_more(int r)
+{
+	return r == -ENOTCONN || r == -ECONNABORTED;
+}
+
 /* stat(2) of the place, after detaching dead mounts. -ENOENT without a sentence: nothing is there. */
 static int look(const char *path, struct stat *st, struct err *err)
 {
@@ -107,12 +130,13 @@ static int look(const char *path, struct stat *st, struct err *err)
 
 		if (r == 0 || r == -ENOENT)
 			return r;
-		/* What a mount says whose server is gone, or is just going. */
-		if (r != -ENOTCONN && r != -ECONNABORTED)
+		if (!served_no_more(r))
 			return err_set(err, -r, "mount point '%s'", path);
 		r = detach(path);
 		if (r < 0)
-			return err_set(err, -r, "detach the dead mount at '%s'", path);
+			return err_set(err, -r,
+				       "detach the dead mount at '%s' (as root: umount -l %s)",
+				       path, path);
 	}
 	return err_say(err, EBUSY, "mount point '%s': too many dead mounts on top of each other",
 		       path);
@@ -202,6 +226,11 @@ int mountpoint_prepare(struct mountpoint *ret, const char *path, struct err *err
 
 void mountpoint_done(struct mountpoint *mp)
 {
+	struct stat st;
+
+	/* What fusermount3 has mounted it did not always unmount. */
+	if (mp->path && geteuid() != 0 && served_no_more(stat_served(mp->path, &st)))
+		(void)detach(mp->path);
 	/* Somebody may have put something in it, or mounted something else: then it stays. */
 	if (mp->path && mp->made)
 		(void)rmdir(mp->path);

@@ -13,5 +13,5 @@ struct mountpoint {
 /* Makes sure that `path` is an empty directory that nothing is mounted on: makes it if its parent
  * exists, and detaches what is left of a mount whose server has died. */
 int mountpoint_prepare(struct mountpoint *ret, const char *path, struct err *);
-/* After unmounting: removes what was made. */
+/* After unmounting: detaches what is left of the mount, and removes what was made. */
 void mountpoint_done(struct mountpoint *);
