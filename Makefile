@@ -261,4 +261,4 @@ help: ## this list
 .PHONY: all check unit tree soak vm fuzz-replay $(fuzz_list) bench docs lint lint-format \
 	lint-includes lint-cppcheck lint-tidy format install clean help FORCE
 
--include $(shell find $B -name '*.d' 2>/dev/null)
+-include $(shell find $B -type f -name '*.d' 2>/dev/null)

@@ -313,6 +313,9 @@ int exec_check(const struct sandbox *sb, struct err *err)
 	case SANDBOX_RUNNING:
 		if (sb->run && !sb->run->ending)
 			return 0;
+		if (sb->run && sb->run->fault.code) /* it is failing, and not reaped yet */
+			return err_say(err, ESRCH, "'%s' has failed: %s", sb->id,
+				       sb->run->fault.msg);
 		break;
 	case SANDBOX_FAILED:
 		return err_say(err, ESRCH, "'%s' has failed: %s", sb->id, sb->why.msg);

@@ -29,6 +29,9 @@ h run -m src:/mnt -- sh -c 'echo x >/mnt/g' 2>err
 is 'mount: read-only' "$? $(ls src)" $'2 f\nsub'
 ok 'mount: writable' h run -m src:/mnt:rw -- sh -c 'echo new >/mnt/g'
 is 'as this user' "$(stat -c %u:%g src/g) $(cat src/g)" "$(id -u):$(id -g) new"
+is 'a mount that fails while it is made: each time with the reason' \
+	"$(for i in {1..20}; do h run -m "$S:/mnt" -- true 2>&1 </dev/null | grep -c "is in hutch's state directory"; done | sort | uniq -c | tr -s ' ')" \
+	' 20 1'
 is 'two mounts' "$(h run -m src:/a -m src/sub:/b:ro -- sh -c 'ls /a /b' | tr '\n' ' ')" '/a: f g sub  /b: '
 
 # Wrong usage: 125, one line, nothing is made.
