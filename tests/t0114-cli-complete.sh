@@ -14,6 +14,15 @@ touch 'a file'
 commands=$(hutch --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' | sort)
 is 'the commands' "$(hutch __complete '' | cut -f 1 | sort)" "$commands"
 is 'there are ten' "$(wc -w <<<"$commands")" 10
+# Options as "-l --long ARGUMENT", sorted: of a help, and of the heads of a man page's paragraphs. --help, which
+# each has, is only listed with an argument.
+in_help() { sed -nE 's/^  (-(.), |    )--([a-z0-9-]+)( [A-Z][^ ]*)?  .*/-\2 --\3\4/p' | keep "$@"; }
+in_page() {
+	grep -A1 '^\.TP' | sed -nE 's/\\f[BIRP]//g; s/\\-/-/g; s/"//g; s/^\.B[RI]? +//p' |
+		sed -nE 's/ +/ /g; s/^-(.) , --/-\1 --/; s/^--/- --/; /^-.? --/p' | keep "$@"
+}
+keep() { if [ $# = 0 ]; then grep -v -e '--help'; else cat; fi | sort; }
+
 for command in $commands; do
 	[ "$command" = help ] && continue
 	options=$(hutch help "$command" | sed -n 's/^  .* \(--[a-z-]*\).*/\1/p' | sort)
@@ -21,10 +30,12 @@ for command in $commands; do
 	is "help of $command" "$(hutch "$command" --help)" "$(hutch help "$command")"
 	sed -n "/^.SS hutch $command/,/^.S[SH] /p" "$repo/docs/hutch.1" >section
 	ok "$command is in the man page" grep -q . section
-	for option in $options; do
-		[ "$option" = --help ] || ok "with $option" grep -qF -e "${option//-/\\-}" section
-	done
+	is "with its options and letters, and no others" "$(in_page <section)" "$(hutch help "$command" | in_help)"
 done
+is 'options of hutch itself' "$(sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' "$repo/docs/hutch.1" | in_page all)" "$(hutch --help | in_help all)"
+is 'those of hutchd' "$(sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' "$repo/docs/hutchd.8.in" | in_page all)" "$(hutchd --help | in_help all)"
+is 'its synopsis' "$(sed -n '/^.SH SYNOPSIS/,/^.SH D/p' "$repo/docs/hutchd.8.in" | grep -o '\\-\\-[a-z]*.*[a-z]' | tr -d '\\' | sort | tr '\n' ' ')" \
+	'--config --foreground --state-dir '
 
 # shellcheck disable=SC1091
 . "$repo/tools/completion/hutch.bash"
