@@ -4,6 +4,7 @@
 Each answer ends with a line that nothing else prints. A question that fails has its error on
 stderr, and the next one is answered all the same.
 """
+import json
 import os
 import tempfile
 
@@ -25,9 +26,6 @@ for line in sys.stdin:
 
 class Interpreter:
     def __init__(self, box):
-        import json
-
-        self.json = json
         fd = os.open(f"{box}/exec/new", os.O_RDWR)
         os.write(fd, json.dumps({"cmd": ["python3", "-c", SERVER]}).encode())
         self.node = f"{box}/exec/{os.read(fd, 100).decode().strip()}"
@@ -36,7 +34,7 @@ class Interpreter:
         self.stdout = open(f"{self.node}/stdout")
 
     def ask(self, code):
-        self.stdin.write(self.json.dumps(code) + "\n")
+        self.stdin.write(json.dumps(code) + "\n")
         self.stdin.flush()
         answer = []
         for line in self.stdout:  # waits for what comes
