@@ -504,7 +504,7 @@ static int copy(struct copy *c, const char *src, const char *dst, struct err *er
 	if ((size_t)(c->box_path - word) > sizeof(box))
 		return err_say(err, EINVAL, "'%s': no sandbox has so long a name", word);
 	(void)snprintf(box, sizeof(box), "%.*s", (int)(c->box_path - word - 1), word);
-	c->signals = relay_signals(err);
+	c->signals = relay_signals(false, err);
 	if (c->signals < 0)
 		return c->signals;
 	r = hutch_node_enter_box(&c->node, box, err);

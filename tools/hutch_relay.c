@@ -9,6 +9,9 @@
  * may hold them for hours.  What belongs to the command is in the streams before
  * the result is there, so from then on they are read up to the size they have.
  *
+ * Between two terminals what is typed goes through the plan's `typed` first, which
+ * may take a part of it for itself; see hutch_shell.c.
+ *
  * Our own descriptors are shared with whoever started us and must not be made
  * non-blocking.  So: a pipe or terminal is opened anew for writing where that is
  * allowed, which gives a description of our own; elsewhere what is written at once
@@ -33,14 +36,17 @@
 #define PUMP_BUF  (512 * 1024)
 #define PUMP_TURN (8 * 1024 * 1024) /* bytes in one turn, then signals are looked at */
 
+struct relay;
+
 struct pump {
-	int from, to;   /* borrowed or owned, see relay_open(); -1: closed */
-	bool from_ours; /* `from` is blocking: read only after poll */
-	bool to_blocks; /* `to` is blocking: write at most PIPE_BUF, and only after poll */
-	char *buf;      /* owned, PUMP_BUF bytes */
-	size_t at, len; /* what is still to be written: buf[at] to buf[len - 1] */
-	uint64_t total; /* bytes read so far */
-	uint64_t limit; /* the stream is over when so many were read */
+	struct relay *typing; /* what is read goes through its plan's `typed`; NULL: it does not */
+	int from, to;         /* borrowed or owned, see relay_open(); -1: closed */
+	bool from_ours;       /* `from` is blocking: read only after poll */
+	bool to_blocks;       /* `to` is blocking: write at most PIPE_BUF, and only after poll */
+	char *buf;            /* owned, PUMP_BUF bytes */
+	size_t at, len;       /* what is still to be written: buf[at] to buf[len - 1] */
+	uint64_t total;       /* bytes read so far */
+	uint64_t limit;       /* the stream is over when so many were read */
 	bool over;
 	int read_errno, write_errno; /* why it is over; 0: it came to the end */
 };
@@ -48,8 +54,8 @@ struct pump {
 enum { PUMP_OUT, PUMP_ERR, PUMP_IN, PUMP_COUNT };
 
 struct relay {
-	int node, signals; /* borrowed */
-	int code_fd;       /* owned */
+	const struct relay_plan *plan;
+	int code_fd; /* owned */
 	struct pump pump[PUMP_COUNT];
 	bool result; /* it is there: outcome.code */
 	unsigned signals_seen;
@@ -66,10 +72,36 @@ static bool ready_now(int fd, short events)
 	return poll(&pfd, 1, 0) > 0;
 }
 
+static void relay_kill(struct relay *r)
+{
+	(void)hutch_write_text(r->plan->node, "ctl",
+			       "kill\n"); /* it may be over: nothing is lost */
+	r->outcome.killed = true;
+}
+
+/* Kills it, and does not wait for what its result will say. */
+static void relay_break(struct relay *r, int sig)
+{
+	relay_kill(r);
+	r->interrupted = sig;
+}
+
+/* `len` bytes are behind the first of buf. */
+static size_t relay_typed(struct relay *r, char *buf, size_t len)
+{
+	bool end = false;
+
+	len = r->plan->typing->typed(r->plan->typing, buf, buf + 1, len, &end);
+	if (end)
+		relay_break(r, SIGKILL);
+	return len;
+}
+
 /* False: nothing to read just now, or the pump is over. */
 static bool pump_fill(struct pump *p)
 {
 	uint64_t room = p->limit - p->total;
+	size_t ahead = p->typing ? 1 : 0;
 	ssize_t n;
 
 	if (room == 0) {
@@ -78,10 +110,11 @@ static bool pump_fill(struct pump *p)
 	}
 	if (p->from_ours && !ready_now(p->from, POLLIN))
 		return false;
-	n = read(p->from, p->buf, room < PUMP_BUF ? (size_t)room : PUMP_BUF);
+	n = read(p->from, p->buf + ahead,
+		 room < PUMP_BUF - ahead ? (size_t)room : PUMP_BUF - ahead);
 	if (n > 0) {
 		p->at = 0;
-		p->len = (size_t)n;
+		p->len = ahead ? relay_typed(p->typing, p->buf, (size_t)n) : (size_t)n;
 		p->total += (uint64_t)n;
 		return true;
 	}
@@ -160,7 +193,7 @@ static int open_ours(int fd, bool *blocks)
 
 static int open_node(const struct relay *r, const char *name, int flags, struct err *err)
 {
-	int fd = openat(r->node, name, flags | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(r->plan->node, name, flags | O_NONBLOCK | O_CLOEXEC);
 
 	return fd < 0 ? err_set(err, errno, "open '%s'", name) : fd;
 }
@@ -177,7 +210,7 @@ static void pump_done(struct pump *p)
 	free(TAKE_PTR(p->buf));
 }
 
-static int relay_open(struct relay *r, bool forward_stdin, struct err *err)
+static int relay_open(struct relay *r, struct err *err)
 {
 	static const char *const names[] = { "stdout", "stderr" };
 
@@ -197,7 +230,7 @@ static int relay_open(struct relay *r, bool forward_stdin, struct err *err)
 		if (p->to < 0)
 			return err_set(err, errno, "copy descriptor %d", STDOUT_FILENO + i);
 	}
-	if (!forward_stdin) {
+	if (!r->plan->forward_stdin) {
 		r->pump[PUMP_IN].over = true;
 		return 0;
 	}
@@ -207,19 +240,22 @@ static int relay_open(struct relay *r, bool forward_stdin, struct err *err)
 		return r->pump[PUMP_IN].to;
 	r->pump[PUMP_IN].from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	r->pump[PUMP_IN].from_ours = true;
+	r->pump[PUMP_IN].typing = r->plan->typing ? r : NULL;
 	return r->pump[PUMP_IN].from < 0 ? err_set(err, errno, "copy standard input") : 0;
 }
 
 /* ---- signals ---- */
 
-int relay_signals(struct err *err)
+int relay_signals(bool terminal, struct err *err)
 {
-	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	static const int forwarded[] = { SIGINT,   SIGTERM, SIGHUP, SIGQUIT,
+					 SIGWINCH, SIGTSTP, SIGCONT };
+	size_t n = terminal ? ARRAY_SIZE(forwarded) : 4;
 	sigset_t set;
 	int fd;
 
 	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct sigaction old;
 
 		if (sigaction(forwarded[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
@@ -231,29 +267,28 @@ int relay_signals(struct err *err)
 	return fd < 0 ? err_set(err, errno, "signalfd") : fd;
 }
 
-static void relay_kill(struct relay *r)
-{
-	(void)hutch_write_text(r->node, "ctl", "kill\n"); /* it may be over: nothing is lost */
-	r->outcome.killed = true;
-}
-
 /* The first goes to the command, the second kills it, the third does not wait for anything. When
  * the command is over and only our reader is slow, there is nothing to forward to. */
 static void relay_signal(struct relay *r)
 {
 	struct signalfd_siginfo si;
 
-	while (read(r->signals, &si, sizeof(si)) == sizeof(si)) {
+	while (read(r->plan->signals, &si, sizeof(si)) == sizeof(si)) {
 		int sig = (int)si.ssi_signo;
 		char line[64];
 
+		if (r->plan->typing) {
+			if (!r->plan->typing->signal(r->plan->typing, sig))
+				relay_break(r, sig);
+			continue;
+		}
 		r->signals_seen++;
 		if (r->result || r->signals_seen > 2) {
 			r->interrupted = sig;
 			return;
 		}
 		(void)snprintf(line, sizeof(line), "signal %s\n", signal_name(sig));
-		if (r->signals_seen == 2 || hutch_write_text(r->node, "ctl", line) < 0)
+		if (r->signals_seen == 2 || hutch_write_text(r->plan->node, "ctl", line) < 0)
 			relay_kill(r);
 	}
 }
@@ -312,7 +347,9 @@ static int relay_settle(struct relay *r, struct err *err)
 		close_auto(&p->to);
 		if (i == PUMP_IN) {
 			/* The command's business: it may have closed its stdin, or be gone. */
-			if (p->read_errno)
+			if (p->typing && !r->result && !p->write_errno)
+				relay_break(r, SIGHUP); /* nobody sits there any more */
+			else if (p->read_errno)
 				hutch_warn("read %s: %s", ours[i], strerror(p->read_errno));
 			continue;
 		}
@@ -348,7 +385,7 @@ static int relay_turn(struct relay *r, struct err *err)
 
 	for (int i = 0; i < PUMP_COUNT; i++)
 		pump_want(&r->pump[i], &pfd[i]);
-	pfd[POLL_SIGNALS] = (struct pollfd){ .fd = r->signals, .events = POLLIN };
+	pfd[POLL_SIGNALS] = (struct pollfd){ .fd = r->plan->signals, .events = POLLIN };
 	pfd[POLL_CODE] = (struct pollfd){ .fd = r->result ? -1 : r->code_fd, .events = POLLIN };
 	if (poll(pfd, POLL_COUNT, -1) < 0)
 		return errno == EINTR ? 0 : err_set(err, errno, "poll");
@@ -365,15 +402,14 @@ static int relay_turn(struct relay *r, struct err *err)
 	return relay_settle(r, err);
 }
 
-int relay_run(int node_fd, int signal_fd, bool forward_stdin, struct relay_outcome *ret,
-	      struct err *err)
+int relay_run(const struct relay_plan *plan, struct relay_outcome *ret, struct err *err)
 {
-	struct relay r = { .node = node_fd, .signals = signal_fd, .code_fd = -1 };
+	struct relay r = { .plan = plan, .code_fd = -1 };
 	int n;
 
 	for (int i = 0; i < PUMP_COUNT; i++)
 		pump_init(&r.pump[i]);
-	n = relay_open(&r, forward_stdin, err);
+	n = relay_open(&r, err);
 	if (n == 0)
 		do
 			n = relay_turn(&r, err);
