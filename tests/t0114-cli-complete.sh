@@ -13,7 +13,7 @@ touch 'a file'
 
 commands=$(hutch --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' | sort)
 is 'the commands' "$(hutch __complete '' | cut -f 1 | sort)" "$commands"
-is 'there are ten' "$(wc -w <<<"$commands")" 10
+is 'there are eleven' "$(wc -w <<<"$commands")" 11
 # Options as "-l --long ARGUMENT", sorted: of a help, and of the heads of a man page's paragraphs. --help, which
 # each has, is only listed with an argument.
 in_help() { sed -nE 's/^  (-(.), |    )--([a-z0-9-]+)( [A-Z][^ ]*)?  .*/-\2 --\3\4/p' | keep "$@"; }
@@ -51,6 +51,7 @@ is 'bash: one only' "$(bash_completes hutch ps alpha '')" '|'
 is 'bash: several' "$(bash_completes hutch rm alpha b)" 'beta|'
 is 'bash: commands of a sandbox' "$(bash_completes hutch logs alpha/)" 'alpha/1|'
 is 'bash: run' "$(bash_completes hutch run '')" '--|alpha|beta|'
+is 'bash: shell' "$(bash_completes hutch shell '')" '--|alpha|beta|'
 is 'bash: run, behind the sandbox' "$(bash_completes hutch run alpha '')" '--|'
 like 'bash: run, the command' "$(bash_completes hutch run alpha -- ls)" '(^|\|)ls\|'
 is 'bash: an argument of an option' "$(bash_completes hutch run --mount a)" 'a file|'

@@ -63,6 +63,14 @@ static const struct hutch_command commands[] = {
 	  "Exit status: the command's own; 128 + n if signal n ended it; 124 if its time was\n"
 	  "over; 126 or 127 if it could not be started; 125 if hutch failed.\n",
 	  &hutch_run_options, hutch_run },
+	{ "shell", "[BOX] [-- COMMAND [ARGUMENT...]]", HUTCH_OPERAND_RUN,
+	  "work in a sandbox at this terminal",
+	  "COMMAND is a shell, unless you say otherwise. Without BOX it is in a sandbox of its\n"
+	  "own, which is removed at the end. Every key goes inside, Ctrl-C and Ctrl-Z too; at the\n"
+	  "beginning of a line ~. kills the command and leaves, ~^Z stops hutch, ~? shows this.\n"
+	  "\n"
+	  "Exit status: as that of run; 137 after ~. .\n",
+	  &hutch_shell_options, hutch_shell },
 };
 
 int hutch_take_help(void *obj, const char *value, struct err *err)

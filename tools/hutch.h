@@ -58,6 +58,8 @@ int hutch_rm(const struct hutch_command *, int argc, char **argv, struct err *);
 extern const struct option_set hutch_rm_options;
 int hutch_run(const struct hutch_command *, int argc, char **argv, struct err *);
 extern const struct option_set hutch_run_options;
+int hutch_shell(const struct hutch_command *, int argc, char **argv, struct err *);
+extern const struct option_set hutch_shell_options;
 
 /* What could stand where the last word stands, for a shell's completion, a line each. */
 int hutch_complete(const struct hutch_command *commands, size_t n, int words, char **word);
