@@ -7,6 +7,7 @@
 #	ROOMS="base fs"	only these for lint and format
 #	T=SECONDS	how long fuzz-NAME runs
 #	VM="NAME..."	only these tests in the virtual machine; -v shows their cases
+#	SOAK_TESTS="NAME..."	only these tests in soak
 
 VERSION    := 0.1.0
 PREFIX     ?= /usr/local
@@ -50,6 +51,7 @@ hutch_agent := $(filter-out $(agent_lib) $(if $(agent_own_libc),,agent/libc.c),$
 programs  := $B/hutchd $B/hutch-agent $B/hutch
 units     := $(t_unit:tests/unit/%.c=$B/unit/%)
 replays   := $(t_fuzz:tests/fuzz/fuzz_%.c=$B/fuzz/replay_%)
+helpers   := $B/flow
 benches   := $B/bench/bench $B/bench/bench_true
 
 # ---- flags ----
@@ -83,7 +85,7 @@ static    = $(patsubst %.c,$B/static/%.o,$(1))
 
 # ---- programs ----
 
-all: $(programs) ## hutchd, hutch-agent and hutch (the default)
+all: $(programs) $(helpers) ## hutchd, hutch-agent and hutch (the default)
 
 $B/hutchd: $(call obj,$(hutchd))
 	$(CC) $(LD_ALL) $^ -o $@ $(LIBS)
@@ -100,6 +102,10 @@ endif
 
 # A process 1 that breaks its protocol, for a test.
 $B/evil-agent: $B/static/tests/evil/agent.o
+	$(CC) $(LD_STATIC) $^ -o $@
+
+# What whole-tree tests check streams with, on both sides of the wall.
+$B/flow: $B/static/tests/flow.o
 	$(CC) $(LD_STATIC) $^ -o $@
 
 # The rooms as archives, for tests and benchmarks: each takes what it needs.
@@ -183,8 +189,8 @@ unit: $(units) ## unit tests only
 tree: all ## whole-tree tests only: they mount the real daemon
 	$(run_tree)
 
-soak: all ## whole-tree tests with bulk data
-	SOAK=1 $(run_tree)
+soak: all ## whole-tree tests with bulk data and many rounds: 10 GB through streams
+	SOAK=1 TEST_TIMEOUT=1800 $(run_tree) $(SOAK_TESTS)
 
 vm: all $(units) ## tests under Debian 12's kernel and pure cgroup v2, in a virtual machine
 	tools/install-packages build test vm guest
