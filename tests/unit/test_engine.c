@@ -66,6 +66,34 @@ static void test_stdin(struct sandbox *sb)
 	exec_unref(ex);
 }
 
+static void test_input(struct sandbox *sb)
+{
+	struct exec *ex = run(sb, "[\"sleep\",\"100\"]");
+	static char bytes[65536];
+	uint64_t full;
+	struct err err = { 0 };
+
+	is_int(input_write(ex, "in", 2), 2, "input: taken");
+	is_int(ex->in_taken, 2, "input: counted");
+	ok(!ex->in_armed, "input: arms nothing");
+	while (input_write(ex, bytes, sizeof(bytes)) > 0)
+		;
+	full = ex->in_taken;
+	ok(full > 2 && stdin_ready(ex) == 0, "the pipe is full");
+	stdin_open(ex, false);
+	is_int(stdin_write(ex, "x", 1), -EAGAIN, "stdin: the pipe is full");
+	is_int(ex->in_taken, full, "stdin: nothing was taken");
+	stdin_close(ex);
+	ok(ex->in.fd >= 0, "stdin: a writer of whom nothing was taken ends nothing");
+	stdin_open(ex, true);
+	stdin_close(ex);
+	is_int(input_write(ex, "x", 1), -EPIPE, "input: after EOF");
+	is_int(ex->in_taken, full, "input: still counted after EOF");
+	ok(exec_kill(ex, &err) == 0, "kill: %s", err.msg);
+	ok(turn_until(ex->state == EXEC_DONE), "it ends");
+	exec_unref(ex);
+}
+
 static void test_ends(struct engine *eng, struct sandbox *sb)
 {
 	struct exec *ex = run(sb, "{\"cmd\":\"echo x; sleep 1000\"}");
@@ -298,6 +326,7 @@ int main(void)
 	is_str(sb->why.msg, "", "box: without a fault");
 	test_commands(sb);
 	test_stdin(sb);
+	test_input(sb);
 	test_many(sb);
 	test_stop_over_keep(eng);
 	test_removed(eng);
