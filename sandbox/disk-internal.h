@@ -1,0 +1,146 @@
+/* disk-internal.h - the ring that hutchd and its writer share, and the writer's own parts
+ *
+ * A memfd of sealed size: one page of positions, then the ring.  Positions only grow; a place in
+ * the ring is the position modulo its size.  hutchd alone moves `head` and fills records, the
+ * writer alone moves `tail` and sets record.done.  A record lies in one piece; the rest of the
+ * ring in front of one that would not is a record of its own, DISK_PAD.
+ *
+ * Whatever is between tail and head and not done is to be done, by this writer or the next one:
+ * each operation can be done twice in a row without harm, since it says the whole truth (bytes at
+ * an offset, a whole file, a name that is to be gone).
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "sandbox/disk.h"
+
+struct disk_shared {
+	_Atomic uint64_t head;       /* hutchd's: records below it are complete */
+	_Atomic uint64_t tail;       /* the writer's: all below it is done */
+	_Atomic uint32_t asleep;     /* the writer waits for a byte on its socket */
+	_Atomic uint32_t wants_room; /* hutchd waits for a DISK_SAYS_ROOM */
+	_Atomic int32_t error;       /* errno of what the disk does not take; 0: none */
+};
+
+#define DISK_ALIGN 64 /* a pad of any size has room for a record */
+
+struct disk_record {
+	uint32_t size; /* with all that follows, a multiple of DISK_ALIGN */
+	uint8_t what;  /* enum disk_what, or DISK_PAD */
+	uint8_t flags; /* DISK_LOSSY … */
+	uint16_t mode;
+	_Atomic uint32_t done;
+	uint32_t share; /* index of disk.share */
+	uint64_t off;
+	uint64_t ticket;           /* 0: nobody waits for it */
+	uint64_t next;             /* position of the next one of the same spool; hutchd's */
+	uint32_t name_len, to_len; /* without the NULs that follow both */
+	uint32_t len;              /* of the bytes behind them */
+	uint32_t number;           /* DISK_JOB: which */
+};
+#define DISK_PAD 255
+_Static_assert(sizeof(struct disk_record) <= DISK_ALIGN, "a pad holds a record");
+
+static inline const char *disk_record_name(const struct disk_record *rec)
+{
+	return (const char *)(rec + 1);
+}
+
+static inline const char *disk_record_to(const struct disk_record *rec)
+{
+	return disk_record_name(rec) + rec->name_len + 1;
+}
+
+static inline const char *disk_record_data(const struct disk_record *rec)
+{
+	return disk_record_to(rec) + rec->to_len + 1;
+}
+
+/* The mapping, as either side has it. */
+struct disk_ring {
+	struct disk_shared *shared;
+	char *bytes;
+	uint64_t size; /* a power of two */
+};
+
+static inline struct disk_record *disk_ring_at(const struct disk_ring *ring, uint64_t pos)
+{
+	return (struct disk_record *)(void *)(ring->bytes + (pos & (ring->size - 1)));
+}
+
+/* What the writer says, a message each. */
+enum disk_says { DISK_SAYS_ROOM, DISK_SAYS_DONE, DISK_SAYS_LOST, DISK_SAYS_PUMP, DISK_SAYS_COUNT };
+
+struct disk_message {
+	uint32_t says;
+	uint32_t flags;  /* DISK_SAYS_PUMP: DISK_PUMP_… */
+	uint64_t ticket; /* of the operation, the spool or the pump */
+	uint64_t off;    /* DISK_SAYS_PUMP: bytes in the spool; LOST: where bytes are missing */
+	struct err err;  /* code 0: it is done; a descriptor may be attached */
+};
+
+/* What hutchd says.  A byte alone only wakes. */
+enum disk_asks {
+	DISK_ASKS_WAKE,
+	DISK_ASKS_PUMP,
+	DISK_ASKS_LIMIT,
+	DISK_ASKS_STOP,
+	DISK_ASKS_SETTLE
+};
+
+struct disk_ask {
+	uint32_t asks;
+	uint32_t flags;
+	uint64_t ticket;
+	uint64_t off, limit;
+	uint64_t behind; /* DISK_ASKS_PUMP: not before all below this position is done */
+	char name[DISK_NAME_MAX];
+};
+
+/* --- the writer: disk_writer.c, disk_file.c, disk_pump.c --- */
+
+struct disk_writer_plan {
+	struct disk_ring ring;
+	int dirfd, sock, keep; /* keep: -1: none */
+	disk_job *const *jobs;
+	size_t jobs_n;
+	void *job_arg;
+};
+/* In the child. It ends when hutchd has gone and all is written. */
+_Noreturn void disk_writer_main(const struct disk_writer_plan *);
+
+/* Files that are written to, open while they are busy. */
+#define DISK_FILES_MAX 32
+struct disk_files {
+	int dirfd;
+	unsigned clock;
+	struct disk_open {
+		char *name; /* owned; NULL: free */
+		int fd;
+		unsigned used;
+	} open[DISK_FILES_MAX];
+};
+void disk_files_init(struct disk_files *, int dirfd);
+/* One operation that is no job; a run of DISK_WRITEs of one file, each where the last one ends, counts as
+ * one. 0 or a negative errno. */
+int disk_files_do(struct disk_files *, const struct disk_record *const *run, size_t n);
+/* To write to; made when it is missing. Negative errno. The descriptor is borrowed. */
+int disk_files_get(struct disk_files *, const char *name, bool truncate);
+
+struct disk_pumps;
+struct pollfd;
+#define DISK_PUMPS_MAX 256
+struct disk_pumps *disk_pumps_new(struct disk_files *, int sock);
+/* A DISK_ASKS_… about a pump; takes `fd`. */
+void disk_pumps_ask(struct disk_pumps *, const struct disk_ask *, int fd);
+/* A turn of each that may: `tail` is how far the ring is done. True: there may be more at once. */
+bool disk_pumps_turn(struct disk_pumps *, uint64_t tail);
+/* Those that wait for their pipe, into `p` (DISK_PUMPS_MAX). */
+size_t disk_pumps_wait(const struct disk_pumps *, struct pollfd *p);
+/* hutchd has gone: what is in the pipes is all that is taken. */
+void disk_pumps_last(struct disk_pumps *);

@@ -1,0 +1,42 @@
+/* disk_link-internal.h - what the files of hutchd's side of the writer share: disk.c, disk_link.c, disk_spool.c */
+#pragma once
+
+#include "base/watch.h"
+#include "sandbox/disk-internal.h"
+
+#define DISK_SHARES 256
+
+struct disk {
+	struct disk_config config;
+	struct ev_loop *loop;
+	struct disk_ring ring;
+	uint64_t head, reaped;       /* ours is ring.shared->head; see disk.c */
+	uint64_t share[DISK_SHARES]; /* bytes in the ring, by a hash of whose they are */
+	struct list over;            /* struct over.link */
+	struct list room;            /* watches */
+	struct list expected;        /* struct expected.link */
+	uint64_t next_ticket;
+	struct ev_source src; /* the socket; fd -1: no writer now */
+	struct ev_timer wake, respawn;
+	pid_t pid;
+	int64_t started; /* ev_now() time of the writer */
+};
+
+/* disk.c: room for a record at `head`, NULL: none. Filled, it is committed before anything else is
+ * asked of the ring. */
+struct disk_record *disk_link_reserve(struct disk *, size_t size, uint32_t share, bool must);
+void disk_link_commit(struct disk *, struct disk_record *);
+void disk_link_wake(struct disk *);
+void disk_link_wake_soon(struct disk *);
+void disk_link_want_room(struct disk *);
+
+/* disk_link.c: those who want to know when something is done. */
+int disk_link_expect(struct disk *, const struct disk_op *, uint64_t *ret_ticket);
+/* Its record is at this position; ticket 0: nobody's. */
+void disk_link_placed(struct disk *, uint64_t ticket, uint64_t pos);
+/* The writer has said so; takes *fd when it sets it to -1. */
+void disk_link_said(struct disk *, const struct disk_message *, int *fd);
+/* There is a new writer: what the last one has done without saying so is told or asked again. */
+void disk_link_again(struct disk *);
+/* Forgets all. */
+void disk_link_done(struct disk *);

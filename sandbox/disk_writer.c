@@ -1,0 +1,414 @@
+/* disk_writer.c - the process that writes
+ *
+ * It goes through the ring from tail to head, again and again.  `scan` is how far it has come.
+ * What the disk did not take keeps its place, and with it the tail; its names are in `held`, so that what
+ * comes behind it for the same name waits too, and nothing else does.  A second later the
+ * whole is gone through once more.
+ *
+ * It may wait for the disk at any point, and nobody waits for it but the next hutchd.  It ignores
+ * the signals that end a daemon: it ends when hutchd has gone (its socket is at its end) and the
+ * ring is empty, or PATIENCE_NS later when there is something that the disk does not take.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/ev.h"
+#include "base/hmap.h"
+#include "sandbox/disk-internal.h"
+
+#define RETRY_NS    (INT64_C(1) * 1000000000)
+#define PATIENCE_NS (INT64_C(10) * 1000000000)
+#define HELD_MAX    1024
+#define RUN_MAX     256 /* writes that become one */
+#define HEAR_EVERY  16  /* runs, while there is no time to sleep */
+
+struct writer {
+	struct disk_writer_plan plan;
+	struct disk_files files;
+	struct disk_pumps *pumps;
+	uint64_t scan, tail;
+	uint64_t held[HELD_MAX]; /* hashes of names */
+	size_t held_n;           /* above HELD_MAX: every name is */
+	int error;               /* of the first that is held */
+	int64_t retry_at;        /* ev_now() time, when held_n is not 0 */
+	bool alone;              /* hutchd has gone */
+	int64_t gone_at;
+};
+
+/* --- becoming it --- */
+
+/* Whoever looks at a list of processes must not take it for a second hutchd. */
+static void rename_process(void)
+{
+	static const char title[] = "hutchd: writer";
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	char *at = program_invocation_name;
+	char bytes[4096];
+	ssize_t n = fd < 0 ? 0 : read(fd, bytes, sizeof(bytes));
+
+	(void)prctl(PR_SET_NAME, "hutchd-writer");
+	/* The arguments lie behind each other where the kernel has put them; glibc's pointer is to the first,
+	 * which what was read must prove. */
+	if (n >= (ssize_t)sizeof(title) && n < (ssize_t)sizeof(bytes) &&
+	    memcmp(at, bytes, strnlen(bytes, (size_t)n)) == 0) {
+		memset(at, 0, (size_t)n);
+		memcpy(at, title, sizeof(title));
+	}
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+static void ignore_signals(void)
+{
+	static const int ignored[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ };
+	sigset_t none;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		(void)signal(ignored[i], SIG_IGN);
+	sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* What it needs for files that belong to the ids of sandboxes; nothing of mounts and processes. */
+static void drop_capabilities(void)
+{
+	static const cap_value_t kept[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID };
+	cap_t caps = geteuid() == 0 ? cap_init() : NULL;
+
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (!caps)
+		return;
+	/* A root that has lost some already keeps what it has: it is no wall, but a habit. */
+	if (cap_set_flag(caps, CAP_PERMITTED, ARRAY_SIZE(kept), kept, CAP_SET) == 0 &&
+	    cap_set_flag(caps, CAP_EFFECTIVE, ARRAY_SIZE(kept), kept, CAP_SET) == 0)
+		(void)cap_set_proc(caps);
+	(void)cap_free(caps);
+}
+
+/* 3 the state directory, 4 the socket, 5 what is kept; nothing else of hutchd's lives longer because of
+ * us, nor does anybody wait for us who reads what hutchd says. */
+static void keep_descriptors(struct disk_writer_plan *plan)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int dir = fcntl(plan->dirfd, F_DUPFD, 10), sock = fcntl(plan->sock, F_DUPFD, 10);
+	int keep = plan->keep < 0 ? -1 : fcntl(plan->keep, F_DUPFD, 10);
+
+	for (int fd = 0; fd < 3; fd++)
+		if (dup2(null, fd) < 0)
+			_exit(1);
+	if (dup2(dir, 3) < 0 || dup2(sock, 4) < 0 || (plan->keep >= 0 && dup2(keep, 5) < 0))
+		_exit(1);
+	(void)close_range(plan->keep >= 0 ? 6 : 5, ~0U, 0);
+	plan->dirfd = 3;
+	plan->sock = 4;
+	plan->keep = plan->keep >= 0 ? 5 : -1;
+}
+
+/* --- saying --- */
+
+static void say(struct writer *w, const struct disk_message *msg, int fd)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg) };
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { { 0 } };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		h.msg_control = control.bytes;
+		h.msg_controllen = sizeof(control.bytes);
+		*CMSG_FIRSTHDR(&h) = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fd)),
+						       .cmsg_level = SOL_SOCKET,
+						       .cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&h)), &fd, sizeof(fd));
+	}
+	/* hutchd has gone: its socket will say so too. */
+	while (!w->alone && sendmsg(w->plan.sock, &h, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+static void say_room(struct writer *w)
+{
+	const struct disk_message msg = { .says = DISK_SAYS_ROOM };
+	struct disk_shared *s = w->plan.ring.shared;
+	uint64_t used = atomic_load(&s->head) - w->tail;
+
+	if (used < w->plan.ring.size / 4 * 3 && atomic_exchange(&s->wants_room, 0))
+		say(w, &msg, -1);
+}
+
+/* --- what the disk does not take --- */
+
+static bool is_held(const struct writer *w, const char *name)
+{
+	uint64_t hash = hmap_hash_str(name);
+
+	if (w->held_n > HELD_MAX)
+		return true;
+	for (size_t i = 0; i < w->held_n; i++)
+		if (w->held[i] == hash)
+			return true;
+	return false;
+}
+
+static void hold(struct writer *w, const char *name)
+{
+	if (w->held_n < HELD_MAX)
+		w->held[w->held_n] = hmap_hash_str(name);
+	if (w->held_n <= HELD_MAX)
+		w->held_n++;
+}
+
+static void hold_record(struct writer *w, const struct disk_record *rec, int code)
+{
+	if (!w->held_n) {
+		w->error = code;
+		w->retry_at = ev_now() + RETRY_NS;
+	}
+	if (!is_held(w, disk_record_name(rec)))
+		hold(w, disk_record_name(rec));
+	if (rec->to_len && !is_held(w, disk_record_to(rec)))
+		hold(w, disk_record_to(rec));
+}
+
+/* --- the ring --- */
+
+static struct disk_record *at(const struct writer *w, uint64_t pos)
+{
+	return disk_ring_at(&w->plan.ring, pos);
+}
+
+static bool is_done(const struct disk_record *rec)
+{
+	return atomic_load_explicit(&rec->done, memory_order_relaxed);
+}
+
+static void mark_done(struct disk_record *rec)
+{
+	atomic_store_explicit(&rec->done, 1, memory_order_release);
+}
+
+static void move_tail(struct writer *w)
+{
+	while (w->tail < w->scan && is_done(at(w, w->tail)))
+		w->tail += at(w, w->tail)->size;
+	atomic_store_explicit(&w->plan.ring.shared->tail, w->tail, memory_order_release);
+	say_room(w);
+}
+
+static void do_job(struct writer *w, struct disk_record *rec)
+{
+	struct disk_message msg = { .says = DISK_SAYS_DONE, .ticket = rec->ticket };
+	int fd = -1, r;
+
+	if (rec->number >= w->plan.jobs_n)
+		_exit(1);
+	r = w->plan.jobs[rec->number](w->plan.job_arg, w->plan.dirfd, disk_record_data(rec),
+				      rec->len, &fd, &msg.err);
+	if (r < 0 && !msg.err.code)
+		(void)err_set(&msg.err, -r, "state directory");
+	mark_done(rec);
+	if (rec->ticket)
+		say(w, &msg, fd);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* How many of the records from `scan` on are one piece of one file. */
+static size_t collect(const struct writer *w, uint64_t head, const struct disk_record **run)
+{
+	uint64_t pos = w->scan, end;
+	size_t n = 0;
+
+	run[n++] = at(w, pos);
+	if (run[0]->what != DISK_WRITE)
+		return n;
+	end = run[0]->off + run[0]->len;
+	while ((pos += at(w, pos)->size) < head && n < RUN_MAX) {
+		const struct disk_record *rec = at(w, pos);
+
+		if (rec->what != DISK_WRITE || is_done(rec) || rec->off != end ||
+		    rec->flags != (run[0]->flags & ~DISK_TRUNCATE) ||
+		    strcmp(disk_record_name(rec), disk_record_name(run[0])) != 0)
+			break;
+		end += rec->len;
+		run[n++] = rec;
+	}
+	return n;
+}
+
+static void say_outcome(struct writer *w, const struct disk_record *rec, int r)
+{
+	struct disk_message msg = { .says = r < 0 ? DISK_SAYS_LOST : DISK_SAYS_DONE,
+				    .ticket = rec->ticket,
+				    .off = rec->off };
+
+	if (!rec->ticket || (rec->flags & DISK_LOSSY && r == 0))
+		return;
+	if (r < 0)
+		(void)err_set(&msg.err, -r, "state directory");
+	say(w, &msg, -1);
+}
+
+/* The run at `scan`; moves it on. */
+static void do_run(struct writer *w, uint64_t head)
+{
+	const struct disk_record *run[RUN_MAX];
+	size_t n = collect(w, head, run);
+	int r = disk_files_do(&w->files, run, n);
+	bool held = r < 0 && !(run[0]->flags & DISK_LOSSY);
+
+	for (size_t i = 0; i < n; i++) {
+		struct disk_record *rec = at(w, w->scan);
+
+		w->scan += rec->size;
+		if (held) {
+			hold_record(w, rec, -r);
+		} else {
+			mark_done(rec);
+			say_outcome(w, rec, r);
+		}
+	}
+}
+
+/* Some of what there is; true: there is more. */
+static bool work(struct writer *w)
+{
+	uint64_t head = atomic_load_explicit(&w->plan.ring.shared->head, memory_order_acquire);
+	struct disk_record *rec;
+
+	if (w->scan == head)
+		return false;
+	rec = at(w, w->scan);
+	if (is_done(rec) || rec->what == DISK_PAD)
+		w->scan += rec->size;
+	else if (rec->what == DISK_JOB) {
+		do_job(w, rec);
+		w->scan += rec->size;
+	} else if (w->held_n && (is_held(w, disk_record_name(rec)) ||
+				 (rec->to_len && is_held(w, disk_record_to(rec))))) {
+		hold_record(w, rec, w->error);
+		w->scan += rec->size;
+	} else {
+		do_run(w, head);
+	}
+	move_tail(w);
+	return true;
+}
+
+/* Gone through once: what is known of the disk is told, and tried again when it is time. */
+static void come_round(struct writer *w)
+{
+	struct disk_shared *s = w->plan.ring.shared;
+
+	atomic_store(&s->error, w->held_n ? w->error : 0);
+	if (w->held_n && ev_now() >= w->retry_at) {
+		w->held_n = 0;
+		w->scan = w->tail;
+	}
+}
+
+/* --- waiting --- */
+
+static void hear(struct writer *w)
+{
+	struct disk_ask ask;
+	struct iovec iov = { .iov_base = &ask, .iov_len = sizeof(ask) };
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr h = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.bytes,
+			    .msg_controllen = sizeof(control.bytes) };
+	ssize_t n = recvmsg(w->plan.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
+	int fd = -1;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		w->alone = true;
+		w->gone_at = ev_now();
+		disk_pumps_last(w->pumps);
+		return;
+	}
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (n == (ssize_t)sizeof(ask))
+		disk_pumps_ask(w->pumps, &ask, fd);
+	else if (fd >= 0)
+		(void)close(fd);
+}
+
+static int wait_ms(const struct writer *w)
+{
+	int64_t left = w->held_n ? w->retry_at - ev_now() : -1;
+
+	return !w->held_n ? -1 : left < 0 ? 0 : (int)(left / 1000000) + 1;
+}
+
+/* Until there is something to do. */
+static void sleep_for_work(struct writer *w)
+{
+	struct disk_shared *s = w->plan.ring.shared;
+	struct pollfd p[1 + DISK_PUMPS_MAX];
+	nfds_t n = 1 + (nfds_t)disk_pumps_wait(w->pumps, p + 1);
+
+	p[0] = (struct pollfd){ .fd = w->alone ? -1 : w->plan.sock, .events = POLLIN };
+	atomic_store(&s->asleep, 1);
+	/* hutchd moves head, then looks whether we sleep. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&s->head) == w->scan)
+		(void)poll(p, n, wait_ms(w));
+	atomic_store(&s->asleep, 0);
+	say_room(w);
+}
+
+static bool finished(const struct writer *w)
+{
+	if (!w->alone || w->scan != atomic_load(&w->plan.ring.shared->head))
+		return false;
+	return !w->held_n || ev_now() - w->gone_at > PATIENCE_NS;
+}
+
+_Noreturn void disk_writer_main(const struct disk_writer_plan *plan)
+{
+	struct writer w = { .plan = *plan };
+
+	ignore_signals();
+	keep_descriptors(&w.plan);
+	(void)setsid(); /* a terminal's keys are hutchd's */
+	rename_process();
+	drop_capabilities();
+	disk_files_init(&w.files, w.plan.dirfd);
+	w.pumps = disk_pumps_new(&w.files, w.plan.sock);
+	if (!w.pumps)
+		_exit(1);
+	w.tail = w.scan = atomic_load(&w.plan.ring.shared->tail);
+	for (unsigned round = 1;; round++) {
+		bool more = work(&w);
+
+		if (!more)
+			come_round(&w);
+		more |= disk_pumps_turn(w.pumps, w.tail);
+		if (!more && finished(&w))
+			_exit(0);
+		if (!more)
+			sleep_for_work(&w);
+		if (!w.alone && (!more || round % HEAR_EVERY == 0))
+			hear(&w);
+	}
+}
