@@ -378,10 +378,16 @@ static ssize_t new_read(struct node_io *io, struct err *err)
 	return request_file_read(io->handle->request, io->bytes, io->len, &f, err);
 }
 
+/* Before any of it is taken: so a request can be committed wherever it ends, also where nobody may wait. */
 static ssize_t new_write(struct node_io *io, struct err *err)
 {
+	const struct handle *h = io->handle;
+	const struct sandbox *box = h->ref.sandbox;
 	struct request_from f = from(io);
 
+	io->wait = engine_wait_room(h->tree->engine, box ? box->uid : h->uid);
+	if (io->wait)
+		return err_set(err, EAGAIN, "write: the state directory is slow");
 	return request_file_write(io->handle->request, io->bytes, io->len, &f, err);
 }
 
@@ -407,9 +413,11 @@ static void new_release(struct handle *h)
 
 static uint32_t new_ready(struct handle *h, struct list **ret_wait)
 {
-	(void)ret_wait; /* nothing here ever waits */
+	const struct sandbox *box = h->ref.sandbox;
+
+	*ret_wait = engine_wait_room(h->tree->engine, box ? box->uid : h->uid);
 	return (handle_reads(h) ? POLLIN | POLLRDNORM : 0) |
-	       (handle_writes(h) ? POLLOUT | POLLWRNORM : 0);
+	       (handle_writes(h) && !*ret_wait ? POLLOUT | POLLWRNORM : 0);
 }
 
 const struct node_ops new_ops = {

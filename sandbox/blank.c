@@ -1,38 +1,17 @@
 #include "sandbox/blank.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "sandbox/jobs.h"
 #include "sandbox/sandbox-internal.h"
 
 #define BLANKS_MAX 4
 #define REFILL_NS  (INT64_C(500) * 1000)
-
-/* An empty one is as good as none to a restart. */
-static int make_journal(int dir, struct err *err)
-{
-	auto_close int fd = openat(dir, "journal", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-	return fd < 0 ? err_set(err, errno, "make 'journal'") : 0;
-}
-
-static int fill(struct engine *eng, const struct blank *b, struct err *err)
-{
-	auto_close int dir = store_sandbox_dir(&eng->store, b->serial, true, err);
-	int r;
-
-	if (dir < 0)
-		return dir;
-	if (mkdirat(dir, "spool", 0700) < 0)
-		return err_set(err, errno, "make the directory for its streams");
-	r = make_journal(dir, err);
-	return r < 0 ? r : layer_make(eng->image, dir, "layer", &b->ids, err);
-}
 
 static void end_process(struct engine *eng, struct blank *b)
 {
@@ -47,61 +26,79 @@ static void end_process(struct engine *eng, struct blank *b)
 static void discard(struct engine *eng, struct blank *b)
 {
 	end_process(eng, b);
-	(void)store_discard(&eng->store, b->serial, NULL);
+	engine_discard(eng, b->serial);
 	idpool_free(&eng->ids, &b->ids);
-	trash_empty(&eng->trash);
 }
 
-static int make(struct engine *eng, struct blank *b, struct err *err)
+/* A number and ids; its directory is the writer's to make. */
+static int name(struct engine *eng, struct blank *b, struct err *err)
 {
 	int r = store_new_serial(&eng->store, &b->serial, err);
 
-	if (r == 0)
-		r = idpool_take(&eng->ids, &b->ids, err);
-	if (r < 0)
-		return r;
-	r = fill(eng, b, err);
-	if (r < 0)
-		discard(eng, b);
-	return r;
+	return r < 0 ? r : idpool_take(&eng->ids, &b->ids, err);
 }
 
 /* Without one it is a blank all the same, and whoever takes it hears what is wrong. */
-static void begin_process(struct engine *eng, struct blank *b)
+static void begin_process(struct engine *eng, struct blank *b, int layer)
 {
-	const struct run_launch what = { .serial = b->serial, .ids = &b->ids };
+	const struct run_launch what = { .serial = b->serial, .layer = layer, .ids = &b->ids };
 
 	if (run_launch(eng, &what, &b->proc, &b->groups, NULL) == 0)
 		cgroup_run_stock(b->groups);
 }
 
-static void on_refill(struct ev_timer *timer)
+/* Whoever needs one hears why there is none. */
+static void on_ground(struct disk_done *done, int fd, const struct err *err)
 {
-	struct blanks *all = container_of(timer, struct blanks, refill);
-	struct blank *b = all->count < BLANKS_MAX ? calloc(1, sizeof(*b)) : NULL;
+	struct blanks *all = container_of(done, struct blanks, ground);
+	struct blank *b = TAKE_PTR(all->making);
 
-	if (!b)
-		return;
-	if (make(all->engine, b, NULL) < 0) { /* whoever needs one will hear why */
+	if (err) {
+		discard(all->engine, b);
 		free(b);
 		return;
 	}
-	begin_process(all->engine, b);
+	begin_process(all->engine, b, fd);
+	(void)close(fd);
 	list_add_tail(&all->ready, &b->link);
 	all->count++;
 	blanks_fill(all);
 }
 
+static void on_refill(struct ev_timer *timer)
+{
+	struct blanks *all = container_of(timer, struct blanks, refill);
+	struct engine *eng = all->engine;
+	struct job_ground ground = { .make = true };
+	struct blank *b;
+
+	if (all->making || all->count >= BLANKS_MAX || disk_fault(eng->disk, NULL) < 0)
+		return;
+	b = calloc(1, sizeof(*b));
+	if (!b || name(eng, b, NULL) < 0) {
+		free(b);
+		return;
+	}
+	ground.serial = b->serial;
+	ground.ids = b->ids;
+	if (job_ground_ask(eng->disk, &ground, &all->ground, NULL) < 0) {
+		idpool_free(&eng->ids, &b->ids);
+		free(b);
+		return;
+	}
+	all->making = b;
+}
+
 void blanks_init(struct blanks *all, struct engine *eng)
 {
-	*all = (struct blanks){ .engine = eng };
+	*all = (struct blanks){ .engine = eng, .ground.fn = on_ground };
 	list_init(&all->ready);
 	ev_timer_init(&all->refill, on_refill);
 }
 
 void blanks_fill(struct blanks *all)
 {
-	if (all->count < BLANKS_MAX && list_empty(&all->refill.link))
+	if (all->count < BLANKS_MAX && !all->making && list_empty(&all->refill.link))
 		ev_timer_set(all->engine->loop, &all->refill, ev_now() + REFILL_NS);
 }
 
@@ -120,6 +117,11 @@ void blanks_done(struct blanks *all)
 	struct blank b;
 
 	ev_timer_cancel(&all->refill);
+	disk_cancel(all->engine->disk, &all->ground);
+	if (all->making) {
+		discard(all->engine, all->making);
+		free(TAKE_PTR(all->making));
+	}
 	while (!list_empty(&all->ready)) {
 		take_first(all, &b);
 		discard(all->engine, &b);
@@ -148,7 +150,11 @@ int blank_take(struct blanks *all, bool cold, struct blank *ret, struct err *err
 		}
 	}
 	if (!ret->serial)
-		r = make(eng, ret, err);
+		r = name(eng, ret, err);
+	/* Before its record, which else would have no place. */
+	if (r == 0 && !ret->groups)
+		(void)job_ground_ask(eng->disk, &(struct job_ground){ ret->serial, true, ret->ids },
+				     NULL, NULL);
 	if (r == 0)
 		blanks_fill(all);
 	return r;

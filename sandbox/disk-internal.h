@@ -1,6 +1,6 @@
 /* disk-internal.h - the ring that hutchd and its writer share, and the writer's own parts
  *
- * A memfd of sealed size: one page of positions, then the ring.  Positions only grow; a place in
+ * Shared memory: one page of positions, then the ring.  Positions only grow; a place in
  * the ring is the position modulo its size.  hutchd alone moves `head` and fills records, the
  * writer alone moves `tail` and sets record.done.  A record lies in one piece; the rest of the
  * ring in front of one that would not is a record of its own, DISK_PAD.

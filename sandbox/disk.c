@@ -15,7 +15,6 @@
 #include "sandbox/disk.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -32,6 +31,7 @@
 #define RING_SIZE     (16 * 1024 * 1024)
 #define HEADER_SIZE   4096
 #define WAKE_NS       (INT64_C(20) * 1000000)
+#define WAKE_BYTES    (512 * 1024) /* or at once, when so much has come together */
 #define END_WAIT_NS   (INT64_C(2) * 1000000000)
 #define RESPAWN_NS    (INT64_C(1) * 1000000000) /* between two writers that end */
 #define SAYS_PER_TURN 64
@@ -41,17 +41,14 @@ static int start_writer(struct disk *, struct err *);
 
 /* --- the ring --- */
 
+/* Anonymous: a limit on the size of files does not count for it, and it needs no descriptor. */
 static int map_ring(struct disk *d, size_t size, struct err *err)
 {
-	auto_close int fd = memfd_create("hutch-disk", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	void *at;
+	void *at = mmap(NULL, HEADER_SIZE + size, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	if (fd < 0 || ftruncate(fd, (off_t)(HEADER_SIZE + size)) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
-		return err_set(err, errno, "make a log in memory");
-	at = mmap(NULL, HEADER_SIZE + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
-		return err_set(err, errno, "map a log in memory");
+		return err_set(err, errno, "make a log in memory");
 	d->ring = (struct disk_ring){ at, (char *)at + HEADER_SIZE, size };
 	return 0;
 }
@@ -153,8 +150,10 @@ void disk_link_wake(struct disk *d)
 	ev_timer_cancel(&d->wake);
 	/* Its look at `head` and ours at `asleep` must not both be too early. */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (d->src.live && atomic_load_explicit(&d->ring.shared->asleep, memory_order_relaxed))
-		(void)send(d->src.fd, &ask.asks, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	d->woken = d->head;
+	if (d->src.live && atomic_load_explicit(&d->ring.shared->asleep, memory_order_relaxed) &&
+	    send(d->src.fd, &ask.asks, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		disk_link_wake_soon(d); /* no memory, perhaps; of its end we hear anyway */
 }
 
 void disk_link_wake_soon(struct disk *d)
@@ -236,6 +235,8 @@ int disk_put(struct disk *d, const struct disk_op *op, struct err *err)
 		if (r < 0)
 			return err_set(err, -r, "write into the state directory");
 	}
+	if (!list_empty(&d->over))
+		flush_over(d);
 	rec = disk_link_reserve(d, size_of(op), op->share, op->flags & DISK_MUST);
 	if (rec) {
 		fill(rec, op, ticket);
@@ -250,11 +251,21 @@ int disk_put(struct disk *d, const struct disk_op *op, struct err *err)
 		disk_cancel(d, op->done);
 	if (!rec)
 		disk_link_want_room(d);
-	else if (op->flags & DISK_URGENT)
+	else if (op->flags & DISK_URGENT || d->head - d->woken > WAKE_BYTES)
 		disk_link_wake(d);
 	else
 		disk_link_wake_soon(d);
 	return r < 0 ? err_set(err, -r, "write into the state directory") : 0;
+}
+
+bool disk_has_room(struct disk *d, uint32_t share)
+{
+	reap(d);
+	if (list_empty(&d->over) && d->head - d->reaped < d->ring.size / 4 * 3 &&
+	    d->share[share % DISK_SHARES] < d->ring.size / 4)
+		return true;
+	disk_link_want_room(d);
+	return false;
 }
 
 struct list *disk_room(struct disk *d)

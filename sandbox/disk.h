@@ -103,6 +103,9 @@ int disk_put(struct disk *, const struct disk_op *, struct err *);
 void disk_cancel(struct disk *, struct disk_done *);
 /* Watches: it may be worth to try again what was refused with -EAGAIN. */
 struct list *disk_room(struct disk *);
+/* Could one of this share put something that is not small? What asks before it takes a user's bytes
+ * may put them with DISK_MUST. */
+bool disk_has_room(struct disk *, uint32_t share);
 /* Does the disk take what it is given? 0, or a negative errno and the sentence. */
 int disk_fault(const struct disk *, struct err *);
 /* The largest `len` that disk_put() takes. */

@@ -10,6 +10,7 @@ struct disk {
 	struct disk_config config;
 	struct ev_loop *loop;
 	struct disk_ring ring;
+	uint64_t woken;              /* head when the writer was last woken */
 	uint64_t head, reaped;       /* ours is ring.shared->head; see disk.c */
 	uint64_t share[DISK_SHARES]; /* bytes in the ring, by a hash of whose they are */
 	struct list over;            /* struct over.link */

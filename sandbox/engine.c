@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "sandbox/jobs.h"
 #include "sandbox/sandbox-internal.h"
 
 DEFINE_AUTO(DIR *, closedir);
@@ -98,9 +99,53 @@ const char *engine_lacks(const struct engine *eng)
 	return eng->groups.kind == CGROUP_NONE ? eng->groups.why.msg : NULL;
 }
 
+struct list *engine_wait_room(struct engine *eng, uid_t uid)
+{
+	return disk_has_room(eng->disk, uid) ? NULL : disk_room(eng->disk);
+}
+
 uint64_t engine_secret(const struct engine *eng)
 {
 	return eng->store.secret;
+}
+
+/* --- the trash --- */
+
+static void ask_whether_moved(struct engine *eng)
+{
+	const struct disk_op op = {
+		.what = DISK_JOB, .flags = DISK_MUST, .job = JOB_NOTHING, .done = &eng->moved
+	};
+
+	eng->move_again = false;
+	(void)disk_put(eng->disk, &op, NULL);
+}
+
+static void on_moved(struct disk_done *done, int fd, const struct err *err)
+{
+	struct engine *eng = container_of(done, struct engine, moved);
+
+	(void)fd;
+	(void)err;
+	trash_empty(&eng->trash);
+	if (eng->move_again)
+		ask_whether_moved(eng);
+}
+
+void engine_discard(struct engine *eng, uint32_t serial)
+{
+	char from[STORE_NAME_LEN], to[STORE_NAME_LEN];
+	const struct disk_op op = {
+		.what = DISK_RENAME, .flags = DISK_MUST, .name = from, .to = to
+	};
+
+	store_sandbox_name(from, serial);
+	store_trash_name(to, serial);
+	(void)disk_put(eng->disk, &op, NULL);
+	if (eng->moved.ticket)
+		eng->move_again = true;
+	else
+		ask_whether_moved(eng);
 }
 
 static int restore(struct engine *eng, uint32_t serial)
@@ -115,7 +160,7 @@ static int restore(struct engine *eng, uint32_t serial)
 	if (r == -ENOENT || r == -ENOMEM) {
 		sandbox_unref(sb);
 		if (r == -ENOENT) /* mkdir never got to its end */
-			(void)store_discard(&eng->store, serial, NULL);
+			engine_discard(eng, serial);
 		return r == -ENOMEM ? r : 0;
 	}
 	if (r < 0) { /* what is in it may be dear to somebody: shown, not thrown away */
@@ -169,14 +214,30 @@ static int restore_all(struct engine *eng, struct err *err)
 	return 0;
 }
 
+/* Behind what it must know of, and before what is written. */
+static int start_disk(struct engine *eng, struct err *err)
+{
+	const struct disk_config config = { .loop = eng->loop,
+					    .dirfd = eng->store.fd,
+					    .keep = eng->store.writer,
+					    .jobs = engine_jobs,
+					    .jobs_n = JOB_COUNT,
+					    .job_arg = eng->image };
+	int r = disk_new(&eng->disk, &config, err);
+
+	eng->store.disk = eng->disk;
+	return r;
+}
+
 static int engine_init(struct engine *eng, const struct engine_config *config, struct err *err)
 {
+	const struct store_config store = { config->state_dir, config->notice };
 	int r;
 
 	eng->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (eng->null_fd < 0)
 		return err_set(err, errno, "open '/dev/null'");
-	r = store_open(&eng->store, config->state_dir, err);
+	r = store_open(&eng->store, &store, err);
 	if (r == 0)
 		r = trash_init(&eng->trash, eng->store.fd, &eng->zombies, err);
 	if (r == 0)
@@ -188,6 +249,8 @@ static int engine_init(struct engine *eng, const struct engine_config *config, s
 		r = lo_request_build(&eng->lo, err);
 	if (r == 0)
 		r = image_host_new(&eng->image, eng->store.fd, eng->store.path, err);
+	if (r == 0)
+		r = start_disk(eng, err);
 	if (r == 0)
 		r = restore_all(eng, err);
 	return r;
@@ -204,7 +267,9 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 	eng->agent_fd = config->agent_fd;
 	eng->id_tag = config->id_tag;
 	quota_init(eng, &config->limits);
-	eng->null_fd = eng->store.fd = eng->store.lock = eng->trash.dirfd = eng->trash.wake = -1;
+	eng->null_fd = eng->store.fd = eng->store.lock = eng->store.writer = -1;
+	eng->trash.dirfd = eng->trash.wake = -1;
+	eng->moved.fn = on_moved;
 	cgroups_prepare(&eng->groups);
 	blanks_init(&eng->blanks, eng);
 	event_log_init(&eng->events);
@@ -250,7 +315,9 @@ void engine_free(struct engine *eng)
 	events_done(eng);
 	hmap_done(&eng->by_name);
 	hmap_done(&eng->by_serial);
-	blanks_done(&eng->blanks);
+	if (eng->disk)
+		blanks_done(&eng->blanks);
+	disk_free(eng->disk);
 	trash_done(&eng->trash);
 	zombies_done(&eng->zombies, ev_now() + ZOMBIES_WAIT_NS); /* before their groups go */
 	cgroups_done(&eng->groups);

@@ -1,6 +1,6 @@
 /* journal.c - sandboxes/N/journal: which commands a sandbox has had, for the next hutchd
  *
- * Lines of JSON, appended with one write(2) each:
+ * Lines of JSON, put behind each other through the writer (disk.h):
  *
  *	{"n":5,"name":"5","num":5,"by":0,"unique":1234,"at":"…","req":{…}}	accepted
  *	{"n":5,"name":"build","num":0,…,"set":{…}}	made by mkdir, and after each `set`
@@ -29,7 +29,7 @@
 #define LINE_MAX_BYTES   (16 * 1024 * 1024)
 #define REWRITE_ABOVE    (4 * 1024 * 1024)
 #define JOURNAL_NAME_LEN (STORE_NAME_LEN + 16)
-#define JOURNAL_FLAGS    (O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW)
+#define FRESH_PIECE      ((size_t)256 * 1024)
 
 static void journal_name(const struct sandbox *sb, char out[JOURNAL_NAME_LEN])
 {
@@ -40,6 +40,26 @@ static void journal_name(const struct sandbox *sb, char out[JOURNAL_NAME_LEN])
 }
 
 /* --- writing --- */
+
+/* A rewritten one on its way; what is appended meanwhile is appended here as well. */
+struct journal_fresh {
+	struct sandbox *sandbox; /* borrowed: it is the sandbox's */
+	struct buf text;
+	size_t sent;
+	struct watch room;
+};
+
+static void drop_fresh(struct journal *j)
+{
+	struct journal_fresh *f = j->fresh;
+
+	if (!f)
+		return;
+	watch_cancel(&f->room);
+	buf_done(&f->text);
+	free(f);
+	j->fresh = NULL;
+}
 
 static int print_head(const struct exec *ex, struct buf *out)
 {
@@ -87,16 +107,28 @@ static int print_finish(const struct exec *ex, struct buf *out)
 	return r < 0 ? r : buf_printf(out, "}\n");
 }
 
-/* All or nothing: the next line would be lost behind half a one. */
-static int append(struct journal *j, const struct buf *line)
+/* Behind what is there. What is being rewritten gets it too. */
+static int append(const struct sandbox *sb, const struct buf *line)
 {
-	int r = write_all(j->fd, line->data, line->len);
+	struct journal *j = sb->journal;
+	char name[JOURNAL_NAME_LEN];
+	const struct disk_op op = { .what = DISK_WRITE,
+				    .flags = DISK_MUST,
+				    .name = name,
+				    .off = j->size,
+				    .data = line->data,
+				    .len = line->len,
+				    .share = sb->uid };
+	int r;
 
-	if (r == 0)
-		j->size += line->len;
-	else
-		(void)!ftruncate(j->fd, (off_t)j->size);
-	return r;
+	journal_name(sb, name);
+	r = disk_put(sb->engine->disk, &op, NULL);
+	if (r < 0)
+		return r;
+	j->size += line->len;
+	if (j->fresh && buf_add(&j->fresh->text, line->data, line->len) < 0)
+		drop_fresh(j); /* the old one goes on */
+	return 0;
 }
 
 static int print_all(const struct sandbox *sb, struct buf *out)
@@ -116,46 +148,78 @@ static int print_all(const struct sandbox *sb, struct buf *out)
 	return r;
 }
 
+/* As far as there is room; then the new one takes the old one's place. */
+static void rewrite_on(struct journal_fresh *f)
+{
+	struct sandbox *sb = f->sandbox;
+	struct disk *disk = sb->engine->disk;
+	char name[JOURNAL_NAME_LEN], fresh[JOURNAL_NAME_LEN + 4];
+	const struct disk_op swap = {
+		.what = DISK_RENAME, .flags = DISK_MUST, .name = fresh, .to = name
+	};
+
+	journal_name(sb, name);
+	(void)snprintf(fresh, sizeof(fresh), "%s.new", name);
+	while (f->sent < f->text.len) {
+		size_t left = f->text.len - f->sent;
+		const struct disk_op op = { .what = DISK_WRITE,
+					    .flags = f->sent ? 0 : DISK_TRUNCATE,
+					    .name = fresh,
+					    .off = f->sent,
+					    .data = f->text.data + f->sent,
+					    .len = left < FRESH_PIECE ? left : FRESH_PIECE,
+					    .share = sb->uid };
+
+		if (disk_put(disk, &op, NULL) < 0) {
+			watch_add(disk_room(disk), &f->room);
+			return;
+		}
+		f->sent += op.len;
+	}
+	if (disk_put(disk, &swap, NULL) == 0)
+		sb->journal->size = sb->journal->rewritten = f->text.len;
+	drop_fresh(sb->journal);
+}
+
+static void on_room(struct watch *w)
+{
+	rewrite_on(container_of(w, struct journal_fresh, room));
+}
+
 /* Failing leaves the old one in use, which is only long. */
 static void rewrite(struct sandbox *sb)
 {
 	struct journal *j = sb->journal;
-	char name[JOURNAL_NAME_LEN], fresh[JOURNAL_NAME_LEN + 4];
-	auto_buf struct buf text = { 0 };
-	int state = sb->engine->store.fd;
-	auto_close int fd = -1;
+	struct journal_fresh *f = calloc(1, sizeof(*f));
 
-	journal_name(sb, name);
-	(void)snprintf(fresh, sizeof(fresh), "%s.new", name);
 	j->rewritten = j->size; /* not at once again, whatever happens */
-	if (print_all(sb, &text) < 0)
+	if (!f)
 		return;
-	/* Not file_replace(): the new one must be open before it takes the old one's place. */
-	fd = openat(state, fresh, JOURNAL_FLAGS | O_TRUNC, 0600);
-	if (fd < 0)
-		return;
-	if (write_all(fd, text.data, text.len) < 0 || renameat(state, fresh, state, name) < 0) {
-		(void)unlinkat(state, fresh, 0);
-		return;
-	}
-	close_auto(&j->fd);
-	j->fd = TAKE_FD(fd);
-	j->size = j->rewritten = text.len;
+	f->sandbox = sb;
+	watch_init(&f->room, on_room);
+	j->fresh = f;
+	if (print_all(sb, &f->text) < 0)
+		drop_fresh(j);
+	else
+		rewrite_on(f);
 }
 
 static void rewrite_when_long(struct sandbox *sb)
 {
-	if (sb->journal->size > sb->journal->rewritten * 2 + REWRITE_ABOVE)
+	if (!sb->journal->fresh && sb->journal->size > sb->journal->rewritten * 2 + REWRITE_ABOVE)
 		rewrite(sb);
 }
 
 int journal_commit(const struct exec *ex, struct err *err)
 {
 	auto_buf struct buf line = { 0 };
-	int r = print_commit(ex, &line);
+	int r = disk_fault(ex->sandbox->engine->disk, err);
 
+	if (r < 0)
+		return r;
+	r = print_commit(ex, &line);
 	if (r == 0)
-		r = append(ex->sandbox->journal, &line);
+		r = append(ex->sandbox, &line);
 	if (r < 0)
 		return err_set(err, -r, "write it into the state directory");
 	rewrite_when_long(ex->sandbox);
@@ -170,7 +234,7 @@ void journal_finish(const struct exec *ex)
 		return;
 	/* A result that the disk does not take is still told to whoever waits now. */
 	if (print_finish(ex, &line) == 0)
-		(void)append(ex->sandbox->journal, &line);
+		(void)append(ex->sandbox, &line);
 	rewrite_when_long(ex->sandbox);
 }
 
@@ -179,7 +243,7 @@ void journal_remove(const struct exec *ex)
 	auto_buf struct buf line = { 0 };
 
 	if (buf_printf(&line, "{\"n\":%u,\"rm\":true}\n", ex->serial) == 0)
-		(void)append(ex->sandbox->journal, &line);
+		(void)append(ex->sandbox, &line);
 }
 
 /* --- reading --- */
@@ -316,6 +380,37 @@ static void finish_all(struct loader *l)
 	}
 }
 
+/* Behind its last whole line. */
+static int cut(const struct sandbox *sb, struct err *err)
+{
+	char name[JOURNAL_NAME_LEN];
+	auto_close int fd = -1;
+
+	journal_name(sb, name);
+	fd = openat(sb->engine->store.fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || ftruncate(fd, (off_t)sb->journal->size) < 0)
+		return err_set(err, errno, "cut its journal");
+	return 0;
+}
+
+/* At start, before anybody is served: directly. */
+static int replace(struct sandbox *sb, struct err *err)
+{
+	auto_buf struct buf text = { 0 };
+	char name[JOURNAL_NAME_LEN];
+	int r = print_all(sb, &text);
+
+	if (r < 0)
+		return err_set(err, -r, "rewrite its journal");
+	journal_name(sb, name);
+	/* Failing leaves the old one in use, which is only long, and what it says is as true. */
+	if (file_replace(sb->engine->store.fd, name, 0600, text.data, text.len, NULL) == 0)
+		sb->journal->size = sb->journal->rewritten = text.len;
+	else
+		return cut(sb, err);
+	return 0;
+}
+
 static int load(struct sandbox *sb, const struct buf *text, struct err *err)
 {
 	struct loader l = { .sandbox = sb, .err = err };
@@ -329,34 +424,25 @@ static int load(struct sandbox *sb, const struct buf *text, struct err *err)
 	if (r < 0)
 		return r;
 	finish_all(&l);
-	if (line < end) { /* a crash has cut it short */
-		sb->journal->size = (uint64_t)(line - text->data);
-		(void)!ftruncate(sb->journal->fd, (off_t)sb->journal->size);
-	}
+	sb->journal->size = sb->journal->rewritten = (uint64_t)(line - text->data);
 	if (l.stale)
-		rewrite(sb);
-	return 0;
+		return replace(sb, err);
+	/* What a crash has cut short is gone over by the next line, or must be. */
+	return line < end ? cut(sb, err) : 0;
 }
 
 int journal_open(struct sandbox *sb, struct err *err)
 {
 	auto_buf struct buf text = { 0 };
 	char name[JOURNAL_NAME_LEN];
-	int state = sb->engine->store.fd, r = 0;
+	int r;
 
 	journal_name(sb, name);
-	sb->journal->fd = openat(state, name, JOURNAL_FLAGS, 0600);
-	if (sb->journal->fd < 0)
-		return err_set(err, errno, "open its journal");
-	r = file_read(state, name, &text, err);
-	if (r == 0 && text.len) {
-		sb->journal->size = sb->journal->rewritten = text.len;
-		r = load(sb, &text, err);
-	}
-	return r;
+	r = file_read(sb->engine->store.fd, name, &text, err);
+	return r == 0 && text.len ? load(sb, &text, err) : r;
 }
 
 void journal_close(struct sandbox *sb)
 {
-	close_auto(&sb->journal->fd);
+	drop_fresh(sb->journal);
 }

@@ -6,6 +6,7 @@
  *	opens detached mounts of image and layer
  *	one message with them --------------->	the other stages, one after the other
  *	returns					execveat: the agent
+ *	(launch_layer_send() ---------------->)	that message, of one whose layer was not there yet
  *	(mounts_give() ---------------------->)	of a spec with mounts: before the root is mounted
  *	(launch_name_send() ----------------->)	of one that was made ahead: before the agent
  *	... loop ... <------------------------	AGENT_READY
@@ -199,7 +200,7 @@ static int open_trees(const struct launch_plan *plan, pid_t pid, int tree[2], st
 		return 0;
 	if (tree[0] < 0)
 		return err_set(err, -tree[0], "mount the image '%s'", plan->image->path);
-	tree[1] = open_tree(plan->layer_dir, plan->layer_name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	tree[1] = open_tree(plan->layer, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	if (tree[1] < 0)
 		return err_set(err, errno, "mount the layer '%s'", plan->layer_path);
 	return 0;
@@ -212,19 +213,24 @@ static int release_child(int control, const int tree[2], struct err *err)
 	return r < 0 ? err_set(err, -r, "release process 1") : 0;
 }
 
-static int prepare_child(const struct launch_plan *plan, pid_t pid, int control, struct err *err)
+int launch_layer_send(const struct launch_plan *plan, const struct launched *to, struct err *err)
 {
 	int tree[2] = { -1, -1 };
-	int r = ids_write(pid, &plan->ids, err);
+	int r = open_trees(plan, to->pid, tree, err);
 
 	if (r == 0)
-		r = open_trees(plan, pid, tree, err);
-	if (r == 0)
-		r = release_child(control, tree, err);
+		r = release_child(to->control, tree, err);
 	for (int i = 0; i < 2; i++)
 		if (tree[i] >= 0)
 			(void)close(tree[i]);
 	return r;
+}
+
+static int prepare_child(const struct launch_plan *plan, const struct launched *to, struct err *err)
+{
+	int r = ids_write(to->pid, &plan->ids, err);
+
+	return r < 0 || plan->layer < 0 ? r : launch_layer_send(plan, to, err);
 }
 
 int launch(const struct launch_plan *plan, struct launched *ret, struct err *err)
@@ -252,7 +258,7 @@ int launch(const struct launch_plan *plan, struct launched *ret, struct err *err
 	(void)close(pair[1]);
 	r = pid < 0 ? err_set(err, errno, "make a process in new namespaces") : 0;
 	if (r == 0)
-		r = prepare_child(plan, pid, pair[0], err);
+		r = prepare_child(plan, &(struct launched){ pid, pidfd, pair[0] }, err);
 	if (r == 0 && (r = fd_set_nonblock(pair[0])) < 0)
 		r = err_set(err, -r, "set up the agent's socket");
 	if (r < 0) {

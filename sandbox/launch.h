@@ -45,9 +45,8 @@ struct launch_plan {
 	const struct launch_name *name;
 	struct id_range ids;
 	const struct image *image;
-	int layer_dir;          /* the directory that holds `layer_name`; borrowed */
-	const char *layer_name; /* one path component */
-	const char *layer_path; /* absolute: for an unprivileged hutchd */
+	int layer;              /* O_PATH; borrowed; -1: launch_layer_send() has it later */
+	const char *layer_path; /* absolute: for an unprivileged hutchd, and sentences */
 	int agent_fd;           /* sealed memfd with the agent; borrowed */
 	int cgroup_fd;          /* v2 group that process 1 is cloned into; borrowed; -1: none */
 	const struct lo_request *lo; /* borrowed */
@@ -62,6 +61,8 @@ struct launched {
 	int control; /* owned: SOCK_SEQPACKET, non-blocking; speaks agent/proto.h */
 };
 
+/* To a process 1 that was launched without its layer, and waits for it before it mounts anything. */
+int launch_layer_send(const struct launch_plan *, const struct launched *, struct err *);
 /* Waits for nothing of the child's: AGENT_READY or AGENT_SETUP_FAILED comes over `control`.  On
  * failure ret->pid is a child that is the caller's to kill and to reap, or -1. */
 int launch(const struct launch_plan *, struct launched *ret, struct err *);

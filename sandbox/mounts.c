@@ -148,7 +148,7 @@ static void on_pidfd(struct ev_source *src, uint32_t events)
 	(void)reap(job);
 }
 
-static int check_hung(const struct mounts_ask *ask, struct err *err)
+int mounts_check(const struct mounts_ask *ask, struct err *err)
 {
 	const struct mounts_job *job;
 	int64_t before = ev_now() - HUNG_NS;
@@ -205,7 +205,7 @@ int mounts_open(struct mounts_job **ret, const struct mounts_ask *ask, struct er
 {
 	struct mounts_job *job;
 	pid_t pid;
-	int r = check_hung(ask, err);
+	int r = mounts_check(ask, err);
 
 	if (r < 0)
 		return r;

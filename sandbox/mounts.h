@@ -69,7 +69,9 @@ struct mounts_ask {
 
 struct mounts_job;
 
-/* Starts the helper. EBUSY: too many earlier ones of this user hang. */
+/* EBUSY: too many helpers of this user hang. */
+int mounts_check(const struct mounts_ask *, struct err *);
+/* The same, and starts one. */
 int mounts_open(struct mounts_job **ret, const struct mounts_ask *, struct err *);
 /* done() is not called any more; the helper is killed. */
 void mounts_cancel(struct mounts_job *);

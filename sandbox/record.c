@@ -65,21 +65,33 @@ int record_write(const struct sandbox *sb, struct err *err)
 {
 	auto_buf struct buf text = { 0 };
 	char name[RECORD_NAME_LEN];
+	struct disk_op op = { .what = DISK_REPLACE,
+			      .flags = DISK_MUST,
+			      .name = name,
+			      .mode = 0600,
+			      .share = sb->uid };
+	int r;
 
 	if (sb->removed) /* by somebody who still has a file of it open */
 		return err_say(err, ESRCH, "'%s' has been removed", sb->id);
 	if (print(sb, &text) < 0)
 		return err_set(err, ENOMEM, "write its record");
+	r = disk_fault(sb->engine->disk, err);
+	if (r < 0)
+		return r;
 	record_name(sb, name);
-	return file_replace(sb->engine->store.fd, name, 0600, text.data, text.len, err);
+	op.data = text.data;
+	op.len = text.len;
+	return disk_put(sb->engine->disk, &op, err);
 }
 
 void record_remove(const struct sandbox *sb)
 {
 	char name[RECORD_NAME_LEN];
+	const struct disk_op op = { .what = DISK_UNLINK, .flags = DISK_MUST, .name = name };
 
 	record_name(sb, name);
-	(void)unlinkat(sb->engine->store.fd, name, 0);
+	(void)disk_put(sb->engine->disk, &op, NULL);
 }
 
 static int fill(struct sandbox *sb, const cJSON *doc, struct err *err)

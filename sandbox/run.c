@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 
 #include "base/auto.h"
+#include "sandbox/jobs.h"
 #include "sandbox/sandbox-internal.h"
 
 /* Events taken from one socket in one turn; a flooding agent delays nobody else. */
@@ -43,6 +44,7 @@ void run_end(struct sandbox_run *run, const struct err *fault)
 		if (fault)
 			run->fault = *fault;
 	}
+	disk_cancel(run->sandbox->engine->disk, &run->layer);
 	if (run->mounts)
 		mounts_cancel(TAKE_PTR(run->mounts));
 	(void)pidfd_send_signal(run->pidfd.fd, SIGKILL, NULL, 0);
@@ -291,6 +293,7 @@ static void run_over(struct sandbox_run *run)
 	list_for_each_safe (sig, next, &run->outbox, link)
 		free(sig);
 	list_del(&run->link);
+	disk_cancel(sb->engine->disk, &run->layer);
 	if (run->mounts)
 		mounts_cancel(TAKE_PTR(run->mounts));
 	sb->run = NULL;
@@ -412,7 +415,6 @@ static int run_watch(struct sandbox_run *run, struct err *err)
 int run_launch(struct engine *eng, const struct run_launch *what, struct launched *ret,
 	       struct cgroup_run **ret_groups, struct err *err)
 {
-	auto_close int dir = store_sandbox_dir(&eng->store, what->serial, false, err);
 	auto_close int group = -1;
 	auto_free char *path = NULL;
 	struct cgroup_run *groups;
@@ -422,16 +424,13 @@ int run_launch(struct engine *eng, const struct run_launch *what, struct launche
 		.name = what->name,
 		.ids = *what->ids,
 		.image = eng->image,
-		.layer_dir = dir,
-		.layer_name = "layer",
+		.layer = what->layer,
 		.agent_fd = eng->agent_fd,
 		.lo = &eng->lo,
 		.mounts = what->mounts,
 		.mounts_n = what->mounts_n,
 	};
 
-	if (dir < 0)
-		return dir;
 	store_sandbox_name(name, what->serial);
 	if (asprintf(&path, "%s/%s/layer", eng->store.path, name) < 0)
 		return err_set(err, ENOMEM, "name the layer");
@@ -457,6 +456,7 @@ static int begin(struct sandbox_run *run, struct sandbox *sb, struct blank *blan
 	struct engine *eng = sb->engine;
 	struct launch_name name;
 	struct run_launch what = { .serial = sb->serial,
+				   .layer = -1,
 				   .ids = sb->ids,
 				   .name = &name,
 				   .mounts = sb->spec.mounts,
@@ -480,8 +480,8 @@ static void on_mounts(void *owner, const struct mounts_reply *reply, const struc
 		run_end(run, &fault);
 }
 
-/* Its own directories of the host's, opened while process 1 begins. */
-static int open_mounts(struct sandbox_run *run, struct sandbox *sb, struct err *err)
+/* Its own directories of the host's: looked at now, opened while process 1 begins. */
+static int open_mounts(struct sandbox_run *run, struct sandbox *sb, bool now, struct err *err)
 {
 	struct engine *eng = sb->engine;
 	const struct mounts_ask ask = {
@@ -499,27 +499,66 @@ static int open_mounts(struct sandbox_run *run, struct sandbox *sb, struct err *
 		.owner = run,
 	};
 
-	return ask.n ? mounts_open(&run->mounts, &ask, err) : 0;
+	if (!ask.n)
+		return 0;
+	return now ? mounts_open(&run->mounts, &ask, err) : mounts_check(&ask, err);
+}
+
+/* The writer has made or found its directory; what is mounted from elsewhere comes behind it. */
+static void on_layer(struct disk_done *done, int fd, const struct err *err)
+{
+	struct sandbox_run *run = container_of(done, struct sandbox_run, layer);
+	struct sandbox *sb = run->sandbox;
+	const struct launch_plan plan = { .image = sb->engine->image,
+					  .layer = fd,
+					  .layer_path = sb->id };
+	const struct launched to = { run->pid, run->pidfd.fd, run->control.fd };
+	struct err fault = { 0 };
+	int r = 0;
+
+	if (err) {
+		fault = *err;
+		r = -err->code;
+	}
+	if (r == 0)
+		r = launch_layer_send(&plan, &to, &fault);
+	if (r == 0 && run->cold) /* the disk may have taken its directory only the second time */
+		(void)record_write(sb, NULL);
+	if (r == 0)
+		r = open_mounts(run, sb, true, &fault);
+	if (fd >= 0)
+		(void)close(fd);
+	if (r < 0)
+		run_end(run, &fault);
+}
+
+static int ask_layer(struct sandbox_run *run, const struct sandbox *sb, bool make, struct err *err)
+{
+	const struct job_ground ground = { .serial = sb->serial, .make = make, .ids = *sb->ids };
+
+	run->layer.fn = on_layer;
+	run->cold = make;
+	return job_ground_ask(sb->engine->disk, &ground, &run->layer, err);
 }
 
 int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 {
 	struct sandbox_run *run = calloc(1, sizeof(*run));
 	struct launched proc = { -1, -1, -1 };
+	bool waits;
 	int r;
 
 	if (!run)
 		return err_set(err, ENOMEM, "start");
-	r = open_mounts(run, sb, err);
+	r = open_mounts(run, sb, false, err);
 	if (r == 0)
 		r = begin(run, sb, blank, &proc, err);
 	if (r < 0) {
-		if (run->mounts)
-			mounts_cancel(run->mounts);
 		free(run);
 		return r;
 	}
-	if (blank && blank->groups)
+	waits = !blank || !blank->groups;
+	if (!waits)
 		run->groups = TAKE_PTR(blank->groups); /* and its process is ours from here on */
 	run->pid = proc.pid;
 	run->refs = 2; /* its sources */
@@ -534,14 +573,16 @@ int run_start(struct sandbox *sb, struct blank *blank, struct err *err)
 	run->sandbox = sandbox_ref(sb);
 	list_init(&run->link);
 	r = run_watch(run, err);
+	if (r == 0 && waits && (r = ask_layer(run, sb, blank, err)) < 0) {
+		ev_del(sb->engine->loop, &run->pidfd);
+		ev_del(sb->engine->loop, &run->control);
+	}
 	if (r < 0) {
-		if (run->mounts)
-			mounts_cancel(run->mounts);
 		zombies_kill(&sb->engine->zombies, proc.pid);
 		cgroup_run_retire(TAKE_PTR(run->groups));
-		if (!run->pidfd.next_dead) /* not in the loop's hands */
-			run->refs--;
-		run_unref(run);
+		/* What is not in the loop's hands. */
+		for (int i = !run->pidfd.next_dead + !run->control.next_dead; i > 0; i--)
+			run_unref(run);
 		return r;
 	}
 	list_add_tail(&sb->engine->runs, &run->link);

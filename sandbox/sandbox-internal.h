@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "sandbox/blank.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/disk.h"
 #include "sandbox/events.h"
 #include "sandbox/exec.h"
 #include "sandbox/idpool.h"
@@ -35,6 +36,9 @@ struct engine {
 	int agent_fd, null_fd; /* the first is borrowed */
 	const char *id_tag;    /* see engine_config */
 	struct store store;
+	struct disk *disk;
+	struct disk_done moved; /* what was thrown away is in the trash; see engine_discard() */
+	bool move_again;
 	struct trash trash;
 	struct idpool ids;
 	struct image *image;
@@ -71,6 +75,8 @@ struct sandbox_run {
 	bool ready;                /* the agent has said so */
 	bool broke;                /* it said what no agent says */
 	bool ending;               /* SIGKILL was sent: asked for, or with a fault */
+	struct disk_done layer;    /* its answer: the layer */
+	bool cold;                 /* its directory is made for it */
 	struct mounts_job *mounts; /* NULL: none is being opened */
 	struct err fault;          /* why it ends, if that was not asked for; code 0: it was */
 	bool watching;             /* for room in the socket */
@@ -87,6 +93,7 @@ struct sandbox_run {
 /* What to launch; all borrowed. */
 struct run_launch {
 	uint32_t serial; /* of the sandbox */
+	int layer;       /* O_PATH; -1: it comes later */
 	const struct id_range *ids;
 	const struct launch_name *name; /* NULL: it waits for one */
 	const struct spec_mount *mounts;
@@ -247,14 +254,17 @@ void record_remove(const struct sandbox *);
 int record_read(struct sandbox *, int state_fd, struct err *);
 
 /* One line of JSON per event, appended: a command was accepted, ended, was removed.  Rewritten
- * when it holds more that is gone than what is there.  One descriptor, the sandbox's third. */
+ * when it holds more that is gone than what is there. */
+struct journal_fresh;
 struct journal {
-	int fd;
-	uint64_t size, rewritten; /* bytes now, and when it was last rewritten */
+	uint64_t size, rewritten;    /* bytes now, and when it was last rewritten */
+	struct journal_fresh *fresh; /* owned; NULL: it is not being rewritten */
 };
-/* Makes it, or opens it and reads the nodes back; those that were not over become `lost`. */
+/* Reads the nodes back; those that were not over become `lost`. Before the tree is served: it
+ * waits for the disk. */
 int journal_open(struct sandbox *, struct err *);
 void journal_close(struct sandbox *);
+/* Refused while the disk does not take what it is given. */
 int journal_commit(const struct exec *, struct err *);
 void journal_finish(const struct exec *);
 void journal_remove(const struct exec *);
@@ -272,5 +282,7 @@ void sandbox_arm_ttl(struct sandbox *);
 struct sandbox *sandbox_new(struct engine *, uint32_t serial);
 /* Of one that leaves, or whose engine ends: every node, at once, and the engine's reference. */
 void sandbox_drop_all(struct sandbox *);
+/* Its directory goes to the trash, if there is one. */
+void engine_discard(struct engine *, uint32_t serial);
 void engine_add(struct engine *, struct sandbox *);
 void engine_remove(struct engine *, struct sandbox *);

@@ -81,7 +81,6 @@ struct sandbox *sandbox_new(struct engine *eng, uint32_t serial)
 	sb->refs = 1; /* the engine's, until it is removed */
 	sb->serial = serial;
 	sb->mode = 0700;
-	sb->journal->fd = -1;
 	sb->next_exec_serial = sb->next_exec_number = 1;
 	sb->keep = EXEC_KEEP;
 	ev_timer_init(&sb->ttl, on_ttl);
@@ -173,13 +172,12 @@ static void discard(struct sandbox *sb)
 {
 	struct engine *eng = sb->engine;
 
-	(void)store_discard(&eng->store, sb->serial, NULL);
+	engine_discard(eng, sb->serial);
 	if (sb->removed)
 		event_emit(sb, EVENT_REMOVED, NULL);
 	if (sb->ids->count)
 		idpool_free(&eng->ids, sb->ids);
 	sb->ids->count = 0;
-	trash_empty(&eng->trash);
 }
 
 /* --- making one --- */
@@ -190,8 +188,6 @@ static int fill(struct sandbox *sb, struct blank *blank, struct spec *spec, stru
 
 	sb->spec = *spec; /* ours only if all goes well: see sandbox_create() */
 	r = record_write(sb, err);
-	if (r == 0)
-		r = journal_open(sb, err);
 	if (r == 0)
 		r = run_start(sb, blank, err);
 	return r;

@@ -1,8 +1,8 @@
 /* sandbox.h - the engine: sandboxes, and the state directory they are kept in
  *
  * Knows nothing of files in a mounted tree: the fs room asks, and is told of
- * changes by watches (base/watch.h).  One thread; nothing here blocks, except
- * for small writes to the state directory.
+ * changes by watches (base/watch.h).  One thread; nothing here blocks: what is
+ * written goes through a process of its own (disk.h).
  *
  * A sandbox and a command are counted: whoever keeps a pointer across a turn of
  * the loop holds a reference.  `removed` objects live on until the last
@@ -45,15 +45,20 @@ struct engine_config {
 	/* Directories of the host that any user may mount; NULL: none. Ends with NULL; borrowed. */
 	const char *const *mounts_allowed;
 	struct engine_limits limits;
+	void (*notice)(const char *line); /* while it opens: what takes long; NULL: nobody */
 };
 
-/* Opens the state directory (EBUSY: another hutchd has it), cleans up what a crash left, and
+/* Opens the state directory (EBUSY: another hutchd has it; the writer of one that has ended is
+ * waited for), cleans up what a crash left, and
  * brings back every sandbox as `stopped`. */
 int engine_new(struct engine **ret, const struct engine_config *, struct err *);
 /* Ends every process of every sandbox, waits for them (at most a few seconds), and frees.
  * Sandboxes and finished commands stay in the state directory. References held by others must
  * be gone. */
 void engine_free(struct engine *);
+/* A slow state directory makes this owner's next request wait: for this list, then ask again. NULL:
+ * there is room. */
+struct list *engine_wait_room(struct engine *, uid_t);
 /* Why there are no control groups, a clause; NULL: there are. */
 const char *engine_lacks(const struct engine *);
 /* Something random that is kept in the state directory and told to nobody. */

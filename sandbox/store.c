@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/auto.h"
 #include "base/file.h"
@@ -17,8 +18,12 @@
 
 /* Serials are taken from the disk in blocks, so that making a sandbox seldom writes. A crash
  * wastes the rest of a block. */
-#define SERIAL_BLOCK 64
-#define SERIAL_END   (UINT32_C(1) << SANDBOX_SERIAL_BITS)
+#define SERIAL_BLOCK   64
+/* How long a former hutchd's writer is waited for, and when somebody is told. */
+#define WRITER_WAIT_MS 120000
+#define WRITER_SAY_MS  2000
+#define WRITER_LOOK_MS 20
+#define SERIAL_END     (UINT32_C(1) << SANDBOX_SERIAL_BITS)
 
 static int make_dir(int dirfd, const char *name, mode_t mode, struct err *err)
 {
@@ -55,6 +60,32 @@ static int take_lock(struct store *st, struct err *err)
 						      "in use by another hutchd: stop that one, or "
 						      "give this one a --state-dir of its own")
 					    : err_set(err, errno, "lock it");
+	return 0;
+}
+
+/* A former hutchd has gone, but its writer may not be at its end: until then nothing is as it was
+ * left. */
+static int wait_for_writer(struct store *st, void (*notice)(const char *), struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = WRITER_LOOK_MS * 1000000L };
+
+	st->writer = openat(st->fd, "writer", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (st->writer < 0)
+		return err_set(err, errno, "open 'writer'");
+	for (int ms = 0; flock(st->writer, LOCK_EX | LOCK_NB) < 0; ms += WRITER_LOOK_MS) {
+		if (errno != EWOULDBLOCK)
+			return err_set(err, errno, "lock 'writer'");
+		if (ms >= WRITER_WAIT_MS)
+			return err_say(
+				err, EBUSY,
+				"the writer of a hutchd that has ended is not done after %d s: "
+				"look at the disk, and try again",
+				WRITER_WAIT_MS / 1000);
+		if (ms == WRITER_SAY_MS && notice)
+			notice("waiting for the writer of the last hutchd: the disk of the state "
+			       "directory is slow");
+		(void)nanosleep(&pause, NULL);
+	}
 	return 0;
 }
 
@@ -108,7 +139,7 @@ static int load_secret(struct store *st, struct err *err)
 	return file_replace(st->fd, "secret", 0600, text, strlen(text), err);
 }
 
-static int load(struct store *st, const char *dir, struct err *err)
+static int load(struct store *st, const struct store_config *config, struct err *err)
 {
 	static const char *const part[] = { "images", "sandboxes", "trash" };
 	static const mode_t mode[] = { 0755, 0711, 0700 };
@@ -116,6 +147,8 @@ static int load(struct store *st, const char *dir, struct err *err)
 	int r = 0;
 
 	r = take_lock(st, err);
+	if (r == 0)
+		r = wait_for_writer(st, config->notice, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(part); i++)
 		r = make_dir(st->fd, part[i], mode[i], err);
 	if (r == 0)
@@ -129,22 +162,23 @@ static int load(struct store *st, const char *dir, struct err *err)
 	if (serial == 0 || serial > SERIAL_END)
 		return err_say(err, EINVAL, "'serial' is out of range: it was damaged");
 	st->next_serial = st->reserved = (uint32_t)serial;
-	st->path = realpath(dir, NULL);
+	st->path = realpath(config->dir, NULL);
 	return st->path ? 0 : err_set(err, errno, "resolve its name");
 }
 
-int store_open(struct store *st, const char *dir, struct err *err)
+int store_open(struct store *st, const struct store_config *config, struct err *err)
 {
+	const char *dir = config->dir;
 	int r;
 
-	*st = (struct store){ .fd = -1, .lock = -1 };
+	*st = (struct store){ .fd = -1, .lock = -1, .writer = -1 };
 	r = make_path(dir, err);
 	if (r < 0)
 		return err_wrap(err, r, "state directory");
 	st->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (st->fd < 0)
 		return err_set(err, errno, "state directory '%s'", dir);
-	r = load(st, dir, err);
+	r = load(st, config, err);
 	if (r < 0) {
 		store_close(st);
 		return err_wrap(err, r, "state directory '%s'", dir);
@@ -155,8 +189,25 @@ int store_open(struct store *st, const char *dir, struct err *err)
 void store_close(struct store *st)
 {
 	close_auto(&st->fd);
+	close_auto(&st->writer);
 	close_auto(&st->lock);
 	free(TAKE_PTR(st->path));
+}
+
+static int write_serial(const struct store *st, uint32_t serial, struct err *err)
+{
+	char text[16];
+	const struct disk_op op = {
+		.what = DISK_REPLACE,
+		.flags = DISK_MUST,
+		.name = "serial",
+		.mode = 0600,
+		.data = text,
+		.len = (size_t)snprintf(text, sizeof(text), "%u\n", serial),
+	};
+
+	return st->disk ? disk_put(st->disk, &op, err)
+			: file_replace(st->fd, op.name, op.mode, op.data, op.len, err);
 }
 
 int store_new_serial(struct store *st, uint32_t *ret, struct err *err)
@@ -167,13 +218,11 @@ int store_new_serial(struct store *st, uint32_t *ret, struct err *err)
 			       SERIAL_END - 1);
 	if (st->next_serial == st->reserved) {
 		uint32_t to = st->reserved + SERIAL_BLOCK;
-		char text[16];
 		int r;
 
 		if (to > SERIAL_END)
 			to = SERIAL_END;
-		(void)snprintf(text, sizeof(text), "%u\n", to);
-		r = file_replace(st->fd, "serial", 0600, text, strlen(text), err);
+		r = write_serial(st, to, err);
 		if (r < 0)
 			return err_wrap(err, r, "reserve serials");
 		st->reserved = to;
@@ -187,25 +236,7 @@ void store_sandbox_name(char out[STORE_NAME_LEN], uint32_t serial)
 	(void)snprintf(out, STORE_NAME_LEN, "sandboxes/%u", serial);
 }
 
-int store_sandbox_dir(const struct store *st, uint32_t serial, bool create, struct err *err)
+void store_trash_name(char out[STORE_NAME_LEN], uint32_t serial)
 {
-	char name[STORE_NAME_LEN];
-	int fd;
-
-	store_sandbox_name(name, serial);
-	if (create && mkdirat(st->fd, name, 0711) < 0)
-		return err_set(err, errno, "make '%s'", name);
-	fd = openat(st->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return fd < 0 ? err_set(err, errno, "open '%s'", name) : fd;
-}
-
-int store_discard(const struct store *st, uint32_t serial, struct err *err)
-{
-	char from[STORE_NAME_LEN], to[STORE_NAME_LEN];
-
-	store_sandbox_name(from, serial);
-	(void)snprintf(to, sizeof(to), "trash/%u", serial);
-	if (renameat(st->fd, from, st->fd, to) < 0 && errno != ENOENT)
-		return err_set(err, errno, "move '%s' to the trash", from);
-	return 0;
+	(void)snprintf(out, STORE_NAME_LEN, "trash/%u", serial);
 }

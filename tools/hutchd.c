@@ -351,6 +351,11 @@ static void on_unmounted(void *arg)
 	a->loop.stop = true;
 }
 
+static void on_notice(const char *line)
+{
+	log_line(LOG_NOTICE, line);
+}
+
 static int start_engine(struct app *a, struct err *err)
 {
 	auto_free char *state = NULL;
@@ -366,6 +371,7 @@ static int start_engine(struct app *a, struct err *err)
 		make_parents(state);
 	config.state_dir = state;
 	config.agent_fd = a->agent_fd;
+	config.notice = on_notice;
 	config.cgroup = a->config.cgroup;
 	config.id_tag = *a->config.id_tag ? a->config.id_tag : NULL;
 	config.limits = a->config.limits;

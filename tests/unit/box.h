@@ -110,14 +110,14 @@ static inline bool box_event(struct box *b, struct agent_event *ev)
 
 static inline int box_launch(struct box *b, struct err *err)
 {
+	auto_close int layer = openat(b->state_fd, "layer", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct launch_name name;
 	const struct launch_plan plan = {
 		.cgroup_fd = -1,
 		.name = &name,
 		.ids = b->ids,
 		.image = b->image,
-		.layer_dir = b->state_fd,
-		.layer_name = "layer",
+		.layer = layer,
 		.layer_path = b->layer_path,
 		.agent_fd = b->agent_fd,
 		.lo = &b->lo,

@@ -2,7 +2,9 @@
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "sandbox/sandbox-internal.h"
@@ -10,26 +12,33 @@
 
 /* What fails. The functions below take the place of libc's, here and in the engine. */
 static struct {
-	int full;      /* a descriptor whose disk is full behind `room` more bytes; -1: none */
-	size_t room;   /* bytes */
 	bool no_memfd; /* EMFILE */
 	bool no_spool; /* ENOSPC */
 	int adds;      /* so many sources are watched, and then one is not: ENOSPC; -1: all are */
 	const char *
 		gone; /* the end of a name that cannot be opened, if it must be there; NULL: none */
-} inject = { .full = -1, .adds = -1 };
+} inject = { .adds = -1 };
 
-ssize_t write(int fd, const void *bytes, size_t len)
+/* The writer's too. */
+static struct {
+	bool full; /* of journals */
+} * shared;
+
+/* In the writer, where it is the same memory. */
+ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t at)
 {
-	if (fd == inject.full) {
-		len = len < inject.room ? len : inject.room;
-		inject.room -= len;
-		if (!len) {
-			errno = ENOSPC;
-			return -1;
-		}
+	char link[64], name[256];
+	ssize_t len;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = shared->full ? readlink(link, name, sizeof(name)) : -1;
+	if (len > 8 && memcmp(name + len - 8, "/journal", 8) == 0) {
+		/* Half of a line is what a disk takes before it is full. */
+		(void)syscall(SYS_pwrite64, fd, iov->iov_base, iov->iov_len / 2, at);
+		errno = ENOSPC;
+		return -1;
 	}
-	return syscall(SYS_write, fd, bytes, len);
+	return syscall(SYS_pwritev, fd, iov, n, (long)at, 0L);
 }
 
 int memfd_create(const char *name, unsigned flags)
@@ -131,11 +140,16 @@ static void test_ttl_closed(void)
 static void test_over_at_once(struct engine *eng)
 {
 	struct sandbox *sb = running(eng, "{\"name\":\"none\"}");
+	char request[100000]; /* too long for a message: it is sent in a memfd */
 	struct exec *ex;
 
+	(void)snprintf(request, sizeof(request),
+		       "{\"cmd\":\"%*s\",\"stdin\":\"null\",\"stdout\":\"null\","
+		       "\"stderr\":\"null\"}",
+		       90000, "x");
 	ok(sandbox_set_keep(sb, 0, NULL) == 0, "keep 0");
 	inject.no_memfd = true;
-	ex = run(sb, "{\"cmd\":\"x\",\"stdin\":\"null\",\"stdout\":\"null\",\"stderr\":\"null\"}");
+	ex = run(sb, request);
 	inject.no_memfd = false;
 	ok(ex && ex->state == EXEC_DONE, "keep 0: over at once");
 	exec_unref(ex);
@@ -218,18 +232,26 @@ static struct sandbox *again(struct engine **eng, const char *id)
 static void test_half_line(struct engine **eng)
 {
 	struct sandbox *sb = running(*eng, "{\"name\":\"half\"}");
+	struct err err = { 0 };
 	struct exec *ex;
 
-	inject.full = sb->journal->fd;
-	inject.room = 10;
-	ok(!run(sb, "{\"cmd\":\"true\",\"id\":\"refused\"}"), "half a line: refused");
-	inject.full = -1;
+	shared->full = true;
+	ex = run(sb, "{\"cmd\":\"true\",\"id\":\"before\"}");
+	ok(ex && turn_until(ex->state == EXEC_DONE), "half a line: who came before it was known");
+	exec_unref(ex);
+	ok(turn_until(disk_fault((*eng)->disk, &err) == -ENOSPC), "half a line: it is known");
+	ok(!run(sb, "{\"cmd\":\"true\",\"id\":\"refused\"}"), "half a line: refused: %s", err.msg);
+	ok(sandbox_chmod(sb, 0750, NULL) == -ENOSPC, "half a line: so is what must be kept");
+	shared->full = false;
+	ok(turn_until(disk_fault((*eng)->disk, NULL) == 0), "half a line: there is room again");
 	ex = run(sb, "{\"cmd\":\"true\",\"id\":\"accepted\"}");
 	ok(ex && turn_until(ex->state == EXEC_DONE), "half a line: the next one is accepted");
 	exec_unref(ex);
 	sb = again(eng, "half");
 	ex = sb ? exec_find(sb, "accepted") : NULL;
 	ok(ex && ex->result.reason == EXEC_EXITED, "half a line: and there after a restart");
+	ex = sb ? exec_find(sb, "before") : NULL;
+	ok(ex && ex->result.reason == EXEC_EXITED, "half a line: with the one before");
 	ok(sb && !exec_find(sb, "refused"), "half a line: the refused one is not");
 	sandbox_remove(sb);
 }
@@ -247,15 +269,16 @@ static void test_set_refused(struct engine **eng)
 
 	ok(exec_mkdir(sb, "named", 0, &ex, NULL) == 0 && exec_set(ex, "env.A", "1", NULL) == 0,
 	   "set: is set");
-	bytes = sb->request_bytes;
 	(void)exec_request_print(&ex->request, &before);
-	inject.full = sb->journal->fd;
-	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
-		inject.room = 5;
+	shared->full = true; /* and is known to be when somebody has met it */
+	exec_unref(run(sb, "{\"cmd\":\"true\"}"));
+	ok(turn_until(disk_fault((*eng)->disk, NULL) == -ENOSPC), "set: the disk is full");
+	bytes = sb->request_bytes;
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
 		is_int(exec_set(ex, sets[i][0], sets[i][1], NULL), -ENOSPC, "set %s: refused",
 		       sets[i][0]);
-	}
-	inject.full = -1;
+	shared->full = false;
+	ok(turn_until(disk_fault((*eng)->disk, NULL) == 0), "set: there is room again");
 	(void)exec_request_print(&ex->request, &after);
 	is_str(after.data, before.data, "set: nothing has changed");
 	is_int((long)sb->request_bytes, (long)bytes, "set: nor what is counted");
@@ -316,8 +339,10 @@ static void test_sets(struct engine *eng)
 	int r = exec_mkdir(sb, "named", 0, &ex, NULL);
 
 	memset(value, 'x', sizeof(value) - 1);
-	for (int i = 0; i < 200 && r == 0; i++)
+	for (int i = 0; i < 200 && r == 0; i++) {
 		r = exec_set(ex, "env.X", value, NULL);
+		(void)ev_turn(&loop, 0);
+	}
 	is_int(r, 0, "set: 200 times 100 kB");
 	ok(sb->journal->size < 8 << 20, "set: the journal stays short");
 	sandbox_remove(sb);
@@ -390,6 +415,10 @@ int main(void)
 {
 	struct engine *eng;
 
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED)
+		return 1;
 	engine_test_begin();
 	eng = open_engine();
 	test_idle_removed(eng);

@@ -144,7 +144,7 @@ static void remove_box(struct sandbox *sb, const char *what, pid_t pid)
 	sandbox_remove(sb);
 	ok(turn_until(sandbox_gone(sb)), "%s: rmdir", what);
 	ok(kill(pid, 0) < 0 && errno == ESRCH, "%s: its process 1 is gone", what);
-	ok(access(name, F_OK) < 0, "%s: its directory is gone", what);
+	ok(turn_until(access(name, F_OK) < 0), "%s: its directory is gone", what);
 	sandbox_unref(sb);
 }
 

@@ -14,6 +14,11 @@
 
 static char dir[] = "/tmp/hutch-test-XXXXXX";
 
+static int open_store(struct store *st, struct err *err)
+{
+	return store_open(st, &(struct store_config){ .dir = dir }, err);
+}
+
 static void put(const char *name, const char *text)
 {
 	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -28,7 +33,7 @@ static void test_serials(void)
 	uint32_t first, second, n = 0;
 	uint64_t secret;
 
-	ok(store_open(&st, dir, &err) == 0, "store: opens: %s", err.msg);
+	ok(open_store(&st, &err) == 0, "store: opens: %s", err.msg);
 	secret = st.secret;
 	ok(secret != 0, "store: has a secret");
 	ok(store_new_serial(&st, &first, NULL) == 0 && first == 1, "store: serials begin at 1");
@@ -36,7 +41,7 @@ static void test_serials(void)
 		(void)store_new_serial(&st, &n, NULL);
 	is_int(n, 201, "store: and count");
 	store_close(&st);
-	ok(store_open(&st, dir, NULL) == 0 && st.secret == secret, "store: the secret stays");
+	ok(open_store(&st, NULL) == 0 && st.secret == secret, "store: the secret stays");
 	ok(store_new_serial(&st, &second, NULL) == 0 && second > n,
 	   "store: after a restart no serial comes again");
 	store_close(&st);
@@ -49,16 +54,14 @@ static void test_end_of_serials(void)
 	uint32_t n = 0;
 
 	put("serial", "134217727\n");
-	ok(store_open(&st, dir, NULL) == 0 && store_new_serial(&st, &n, NULL) == 0 &&
-		   n == 134217727,
+	ok(open_store(&st, NULL) == 0 && store_new_serial(&st, &n, NULL) == 0 && n == 134217727,
 	   "store: the last serial is 2^27 - 1");
 	is_int(store_new_serial(&st, &n, &err), -ENOSPC, "store: then there is none: %s", err.msg);
 	store_close(&st);
 	put("serial", "many\n");
-	is_int(store_open(&st, dir, &err), -EINVAL, "store: a damaged serial is no zero: %s",
-	       err.msg);
+	is_int(open_store(&st, &err), -EINVAL, "store: a damaged serial is no zero: %s", err.msg);
 	put("serial", "134217729\n");
-	is_int(store_open(&st, dir, &err), -EINVAL, "store: nor one that is out of range");
+	is_int(open_store(&st, &err), -EINVAL, "store: nor one that is out of range");
 	put("serial", "1000\n");
 }
 
@@ -67,10 +70,10 @@ static void test_lock(void)
 	struct store a, b;
 	struct err err = { 0 };
 
-	ok(store_open(&a, dir, NULL) == 0, "store: one");
-	is_int(store_open(&b, dir, &err), -EBUSY, "store: a second is refused: %s", err.msg);
+	ok(open_store(&a, NULL) == 0, "store: one");
+	is_int(open_store(&b, &err), -EBUSY, "store: a second is refused: %s", err.msg);
 	store_close(&a);
-	ok(store_open(&b, dir, NULL) == 0, "store: until the first is gone");
+	ok(open_store(&b, NULL) == 0, "store: until the first is gone");
 	store_close(&b);
 }
 
@@ -148,7 +151,7 @@ static void test_journal(void)
 	for (size_t i = 0; i < ARRAY_SIZE(journals); i++) {
 		struct engine eng = { 0 };
 
-		if (store_open(&eng.store, dir, NULL) < 0)
+		if (open_store(&eng.store, NULL) < 0)
 			return;
 		load_journal(&eng, i);
 		store_close(&eng.store);

@@ -187,7 +187,9 @@ static void sweep_sandbox(struct engine *eng, bool ahead)
 		inject.left = at;
 		(void)sandbox_create(eng, &spec, 0, 0, &sb, &err);
 		inject.left = -1;
-		ok(!sb != !inject.call, "a sandbox: call %d: %s", at, sb ? "made" : err.msg);
+		/* `send` only wakes the writer, who is woken a little later then. */
+		ok(sb ? !inject.call || strcmp(inject.call, "send") == 0 : inject.call != NULL,
+		   "a sandbox: call %d: %s", at, sb ? "made" : err.msg);
 		if (sb) {
 			ok(turn_until(sb->state == SANDBOX_RUNNING), "a sandbox: runs: %s",
 			   sb->why.msg);
