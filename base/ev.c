@@ -1,12 +1,15 @@
 /* ev.c - see ev.h
  *
  * Theory of operation.  Three queues feed a turn: epoll's ready list, the timers
- * and the tasks.  Each is moved aside before its callbacks run, so that what a
+ * and the tasks; a fourth, of idle tasks, one that those left empty.  Each is moved aside before its callbacks run, so that what a
  * callback adds waits for the next turn and nobody can keep a turn from ending;
  * what a callback cancels is unlinked from wherever it is.
  *
  * Timers are a sorted list, not a heap: nearly all deadlines here are "now plus a
  * constant", so inserting from the tail finds its place in a step or two.
+ *
+ * A request that comes while an idle task runs waits for it, so what it does is small,
+ * and between two of them the loop looks again.
  *
  * Nothing here allocates after ev_init().  One loop must not be turned from
  * inside one of its own callbacks.
@@ -27,6 +30,7 @@ int ev_init(struct ev_loop *loop, struct err *err)
 	*loop = (struct ev_loop){ .epfd = -1 };
 	list_init(&loop->timers);
 	list_init(&loop->tasks);
+	list_init(&loop->idle);
 	loop->epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (loop->epfd < 0)
 		return err_set(err, errno, "create the event loop's epoll descriptor");
@@ -136,6 +140,12 @@ void ev_defer(struct ev_loop *loop, struct ev_task *task)
 		list_add_tail(&loop->tasks, &task->link);
 }
 
+void ev_defer_idle(struct ev_loop *loop, struct ev_task *task)
+{
+	if (list_empty(&task->link))
+		list_add_tail(&loop->idle, &task->link);
+}
+
 void ev_task_cancel(struct ev_task *task)
 {
 	list_del(&task->link);
@@ -148,7 +158,7 @@ static int wait_ms(const struct ev_loop *loop, int timeout_ms)
 	const struct ev_timer *first;
 	int64_t ns, ms;
 
-	if (!list_empty(&loop->tasks) || loop->dead)
+	if (!list_empty(&loop->tasks) || !list_empty(&loop->idle) || loop->dead)
 		return 0;
 	if (list_empty(&loop->timers))
 		return timeout_ms;
@@ -163,6 +173,7 @@ static int wait_ms(const struct ev_loop *loop, int timeout_ms)
 	return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
+/* Returns how many there were, or a negative errno. */
 static int run_sources(struct ev_loop *loop, int timeout)
 {
 	struct epoll_event batch[BATCH];
@@ -180,16 +191,18 @@ static int run_sources(struct ev_loop *loop, int timeout)
 	}
 	loop->batch = NULL;
 	loop->batch_left = 0;
-	return 0;
+	return n;
 }
 
-static void run_timers(struct ev_loop *loop)
+/* Returns whether one was due. */
+static bool run_timers(struct ev_loop *loop)
 {
 	struct list due = LIST_INIT(due);
+	bool any;
 	int64_t now;
 
 	if (list_empty(&loop->timers))
-		return;
+		return false;
 	now = ev_now();
 	while (!list_empty(&loop->timers)) {
 		struct ev_timer *timer = list_first(&loop->timers, struct ev_timer, link);
@@ -199,35 +212,47 @@ static void run_timers(struct ev_loop *loop)
 		list_del(&timer->link);
 		list_add_tail(&due, &timer->link);
 	}
+	any = !list_empty(&due);
 	while (!list_empty(&due)) {
 		struct ev_timer *timer = list_first(&due, struct ev_timer, link);
 
 		list_del(&timer->link);
 		timer->fire(timer);
 	}
+	return any;
 }
 
-static void run_tasks(struct ev_loop *loop)
+static void run_task(struct list *tasks)
+{
+	struct ev_task *task = list_first(tasks, struct ev_task, link);
+
+	list_del(&task->link);
+	task->run(task);
+}
+
+/* Returns whether there was one. */
+static bool run_tasks(struct ev_loop *loop)
 {
 	struct list tasks = LIST_INIT(tasks);
+	bool any = !list_empty(&loop->tasks);
 
 	list_splice_tail(&tasks, &loop->tasks);
-	while (!list_empty(&tasks)) {
-		struct ev_task *task = list_first(&tasks, struct ev_task, link);
-
-		list_del(&task->link);
-		task->run(task);
-	}
+	while (!list_empty(&tasks))
+		run_task(&tasks);
+	return any;
 }
 
 int ev_turn(struct ev_loop *loop, int timeout_ms)
 {
 	int r = run_sources(loop, wait_ms(loop, timeout_ms));
+	bool busy = r > 0;
 
 	if (r < 0)
 		return r;
-	run_timers(loop);
-	run_tasks(loop);
+	busy |= run_timers(loop);
+	busy |= run_tasks(loop);
+	if (!busy && !loop->dead && !list_empty(&loop->idle))
+		run_task(&loop->idle);
 	bury(loop);
 	return 0;
 }

@@ -9,7 +9,8 @@
  * `release` runs after the batch.  Memory that holds a source is freed in
  * `release` or later, never before.
  *
- * The order of a turn: ready sources, due timers, deferred tasks, releases.
+ * The order of a turn: ready sources, due timers, deferred tasks, releases; or one
+ * idle task, when there was none of these.
  */
 #pragma once
 
@@ -37,14 +38,14 @@ struct ev_timer {
 
 /* Runs once, after the sources of this turn; may defer itself again for the next. */
 struct ev_task {
-	struct list link; /* ev_loop.tasks */
+	struct list link; /* ev_loop.tasks or .idle */
 	void (*run)(struct ev_task *);
 };
 
 struct ev_loop {
 	int epfd;
 	bool stop;
-	struct list timers, tasks;
+	struct list timers, tasks, idle;
 	struct ev_source *dead;
 	struct epoll_event *batch; /* what this turn has not delivered yet */
 	int batch_left;
@@ -70,6 +71,9 @@ void ev_timer_cancel(struct ev_timer *);
 void ev_task_init(struct ev_task *, void (*run)(struct ev_task *));
 /* Of a task that waits already: nothing happens. */
 void ev_defer(struct ev_loop *, struct ev_task *);
+/* The same for what nobody waits for: it runs in a turn that found nothing else to do, one a turn.
+ * A loop that is never idle never runs it. */
+void ev_defer_idle(struct ev_loop *, struct ev_task *);
 void ev_task_cancel(struct ev_task *);
 
 /* Until loop->stop.  0, or a negative errno. */

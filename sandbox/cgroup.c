@@ -200,6 +200,7 @@ static int try_kind(struct cgroups *set, enum cgroup_kind kind, int state_fd, st
 }
 
 static void on_sweep(struct ev_timer *);
+static void on_tidy(struct ev_task *);
 
 void cgroups_prepare(struct cgroups *set)
 {
@@ -207,6 +208,7 @@ void cgroups_prepare(struct cgroups *set)
 	for (size_t i = 0; i < CGROUP_WAITS; i++)
 		list_init(&set->retired[i]);
 	ev_timer_init(&set->sweep, on_sweep);
+	ev_task_init(&set->tidy, on_tidy);
 	list_init(&set->spared);
 	ev_timer_init(&set->stale, cgroup_on_stale);
 }
@@ -297,11 +299,25 @@ static void on_sweep(struct ev_timer *timer)
 	arm(set);
 }
 
+/* Those that were retired just now; most are empty. One that is not waits longer. */
+static void on_tidy(struct ev_task *task)
+{
+	struct cgroups *set = container_of(task, struct cgroups, tidy);
+	struct list *fresh = &set->retired[0];
+
+	if (list_empty(fresh))
+		return;
+	sweep_one(list_first(fresh, struct cgroup, link), ev_now());
+	if (!list_empty(fresh))
+		ev_defer_idle(set->loop, task);
+}
+
 void cgroups_done(struct cgroups *set)
 {
 	struct cgroup *g, *next;
 
 	ev_timer_cancel(&set->sweep);
+	ev_task_cancel(&set->tidy);
 	ev_timer_cancel(&set->stale);
 	for (size_t i = 0; i < CGROUP_WAITS; i++)
 		list_for_each_safe (g, next, &set->retired[i], link) {
@@ -348,6 +364,7 @@ void cgroup_retire(struct cgroup *g)
 {
 	g->tries = 0;
 	wait_again(g, ev_now());
+	ev_defer_idle(g->set->loop, &g->set->tidy);
 	/* The timer is for the first of them, which may be one that waits long. */
 	if (list_empty(&g->set->sweep.link) || g->next_try < g->set->sweep.at)
 		ev_timer_set(g->set->loop, &g->set->sweep, g->next_try);

@@ -15,7 +15,7 @@
  * child writes "0" to `tasks`, through a descriptor that hutchd has opened.
  *
  * A group is used once.  It is made and removed off the request's path: see
- * cgroup_run.c for when it is made; it is removed when it is empty, a few a turn.
+ * cgroup_run.c for when it is made; it is removed when it is empty and the loop idle.
  */
 #pragma once
 
@@ -41,7 +41,8 @@ struct cgroups {
 	uint32_t last_run;            /* the highest number of a run that may have a group */
 	/* struct cgroup.link, by how long they wait before they are looked at again */
 	struct list retired[CGROUP_WAITS];
-	struct ev_timer sweep;
+	struct ev_timer sweep; /* when the loop was not idle meanwhile, or they are not empty yet */
+	struct ev_task tidy;   /* else: the one that waits longest of the first list */
 	struct list spared;    /* struct cgroup_run.link, by stale_at */
 	unsigned spares;       /* groups that were made ahead, of all runs */
 	struct ev_timer stale; /* takes them back from runs where nothing happens */
@@ -93,10 +94,10 @@ void cgroup_run_retire(struct cgroup_run *);
 /* Makes a group ahead, now; it stays until it is taken. One that cannot be made is tried again
  * by cgroup_take(). */
 void cgroup_run_stock(struct cgroup_run *);
-/* A command may come soon: the same when this turn of the loop is over, for a while. */
+/* A command may come soon: the same when the loop is idle, and for a while. */
 void cgroup_run_expect(struct cgroup_run *);
-/* For one command: the one that was made ahead, or one that is made now. NULL without an error where
- * there are no groups. */
+/* For one command: the one that was made ahead, or one that is made now; and expects another. NULL
+ * without an error where there are no groups. */
 struct cgroup *cgroup_take(struct cgroup_run *, struct err *);
 
 /* A descriptor for the agent, which puts the command's first process into it. The caller's. */

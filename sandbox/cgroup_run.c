@@ -1,10 +1,14 @@
 /* cgroup_run.c - the groups of a run of a sandbox, made ahead
  *
- * Making a group takes 30 us when everything is in the caches, and some hundred after
- * a pause, under a lock of the kernel's that cloning into a group needs too.  So
- * a run has a spare one, and the next is made when a command has begun: its program
- * runs then, hutchd waits, and nobody needs that lock.  Earlier, the clone would
- * wait for it; later, when the result is out, the next request would.
+ * Making a group takes 40 us when everything is in the caches, 60 and more after a
+ * pause, and removing one nearly as long.  So a run has a spare one, and the next
+ * is made when the loop is idle.  That is soon: a command's program begins while
+ * whoever has asked for it waits for its result, and so does hutchd.  In a loop that
+ * is never idle a command gets its group made when it comes.
+ *
+ * The end of a command is no sign to go by.  What an agent says of the beginning of a
+ * short command comes together with its end, and then the reader of the result,
+ * who is about to ask for more, would wait.
  *
  * An empty group holds some 8 KiB of the kernel's memory on v2 and 5 KiB on v1,
  * twice that with limits: as a tenth more for each idle sandbox.  So a spare is taken
@@ -127,7 +131,7 @@ static void on_prepare(struct ev_task *task)
 void cgroup_run_expect(struct cgroup_run *run)
 {
 	if (run->set->kind != CGROUP_NONE)
-		ev_defer(run->set->loop, &run->prepare);
+		ev_defer_idle(run->set->loop, &run->prepare);
 }
 
 void cgroup_on_stale(struct ev_timer *timer)
@@ -149,6 +153,7 @@ struct cgroup *cgroup_take(struct cgroup_run *run, struct err *err)
 {
 	if (run->set->kind == CGROUP_NONE)
 		return NULL;
+	cgroup_run_expect(run); /* one more */
 	return run->spare ? take_spare(run) : group_make(run, err);
 }
 

@@ -90,9 +90,7 @@ static void on_exec_event(struct sandbox_run *run, const struct agent_event *ev)
 		run_break(run, why);
 		return;
 	}
-	if (ev->kind != AGENT_EXITED)
-		cgroup_run_expect(run->groups); /* now, while it runs: see cgroup_run.c */
-	if (!ex)                                /* removed meanwhile */
+	if (!ex) /* removed meanwhile */
 		return;
 	exec_ref(ex);
 	if (ev->kind == AGENT_STARTED)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,11 +60,17 @@ static struct cgroup *take(struct cgroup_run *run)
 	return g;
 }
 
-/* What a command's end says of the next one, and the loop's turn behind that. */
+/* Until the loop was idle for long enough. */
+static void settle(const struct cgroup_run *run)
+{
+	for (int i = 0; i < 1000 && !list_empty(&run->prepare.link); i++)
+		(void)ev_turn(&loop, 0);
+}
+
 static void expect(struct cgroup_run *run)
 {
 	cgroup_run_expect(run);
-	(void)ev_turn(&loop, 0);
+	settle(run);
 }
 
 /* Groups in BASE, or in BASE/name. */
@@ -196,24 +203,40 @@ static void test_many(struct cgroup_run *run, const char *kind)
 	ok(longest < 100000000, "%s: no turn takes long", kind);
 }
 
+static void on_request(struct ev_source *src, uint32_t events)
+{
+	(void)src;
+	(void)events;
+}
+
 static void test_ahead(struct cgroups *set, const char *kind)
 {
 	struct cgroup_run *run = new_run(set, kind);
 	struct cgroup *g[4] = { NULL }, *spare;
+	struct ev_source request;
+	int busy;
 
 	if (!run)
 		return;
 	gone = 0;
 	cgroup_run_expect(run);
-	is_int(count_in(run), 0, "%s: nothing is made in the turn of the request", kind);
-	(void)ev_turn(&loop, 0);
-	is_int(count_in(run), 1, "%s: but behind it", kind);
+	busy = eventfd(1, EFD_CLOEXEC);
+	request = (struct ev_source){ .fd = busy, .ready = on_request };
+	ok(ev_add(&loop, &request, EPOLLIN) == 0, "%s: a request", kind);
+	for (int i = 0; i < 10; i++)
+		(void)ev_turn(&loop, 0);
+	is_int(count_in(run), 0, "%s: nothing is made while there are requests", kind);
+	ev_del(&loop, &request);
+	(void)close(busy);
+	settle(run);
+	is_int(count_in(run), 1, "%s: but when there are none", kind);
 	spare = run->spare;
 	expect(run);
 	ok(spare && run->spare == spare && set->spares == 1, "%s: one, not more", kind);
 	g[0] = take(run);
 	ok(g[0] == spare && !run->spare, "%s: a command takes it", kind);
 	is_int(count_in(run), 1, "%s: and makes none", kind);
+	ok(!list_empty(&run->prepare.link), "%s: which is left to later", kind);
 	g[1] = take(run); /* they come faster than groups are made */
 	g[2] = take(run);
 	is_int(count_in(run), 3, "%s: where there is none it is made", kind);
@@ -282,7 +305,9 @@ static void test_spares_max(struct cgroups *set, const char *kind)
 			close_auto(&fd);
 			cgroup_run_expect(run[i]);
 		}
-	(void)ev_turn(&loop, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(run); i++)
+		if (run[i])
+			settle(run[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(run); i++)
 		spares += run[i] && run[i]->spare;
 	ok(spares == set->spares && spares > 100 && spares < ARRAY_SIZE(run),

@@ -332,6 +332,45 @@ static void test_tasks(void)
 }
 
 /* The order of a turn: sources, timers, tasks, releases. */
+static void defer_idle_self(struct thing *t)
+{
+	if (t->times-- > 0)
+		ev_defer_idle(&loop, &t->task);
+}
+
+static void test_idle(void)
+{
+	struct thing a, b, task, timer, *src = ready_new('s', NULL);
+
+	thing_init(&a, 'a', defer_idle_self);
+	thing_init(&b, 'b', NULL);
+	thing_init(&task, 'x', NULL);
+	thing_init(&timer, 't', NULL);
+	a.times = 1;
+	ev_defer_idle(&loop, &a.task);
+	ev_defer_idle(&loop, &b.task);
+	ev_defer_idle(&loop, &a.task);
+	ev_timer_set(&loop, &timer.timer, ev_now());
+	ev_turn(&loop, -1);
+	is_str(take_log(), "st", "idle tasks leave a turn to what is ready and due");
+	ev_del(&loop, &src->src);
+	ev_turn(&loop, -1);
+	is_str(take_log(), "R", "and to what is to be released");
+	ev_defer(&loop, &task.task);
+	ev_turn(&loop, -1);
+	is_str(take_log(), "x", "and to tasks");
+	ev_turn(&loop, -1);
+	is_str(take_log(), "a", "one runs where nothing else does, without waiting");
+	ev_turn(&loop, -1);
+	is_str(take_log(), "b", "one a turn, in order");
+	ev_turn(&loop, -1);
+	is_str(take_log(), "a", "and again, when it asks for that");
+	ev_defer_idle(&loop, &b.task);
+	ev_task_cancel(&b.task);
+	is_int(ev_turn(&loop, 0), 0, "nothing left");
+	is_str(take_log(), "", "one that was cancelled does not run");
+}
+
 static void defer_and_die(struct thing *t)
 {
 	defer_other(t);
@@ -382,6 +421,7 @@ int main(void)
 	test_waiting();
 	test_interrupted();
 	test_tasks();
+	test_idle();
 	test_order();
 	test_run();
 	return tap_done();
