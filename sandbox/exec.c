@@ -510,47 +510,6 @@ int exec_write(struct exec *ex, struct exec_request *req, struct err *err)
 	return r < 0 ? err_wrap(err, r, "run '%s' in '%s'", ex->name, sb->id) : 0;
 }
 
-/* What is set is accepted when it is on the disk, and else nothing is. */
-static int replace_request(struct exec *ex, struct exec_request *with, struct err *err)
-{
-	struct exec_request before = ex->request;
-	int r;
-
-	ex->request = *with;
-	r = journal_commit(ex, err);
-	if (r < 0) {
-		ex->request = before;
-		return r;
-	}
-	*with = before;
-	quota_recount(ex);
-	return 0;
-}
-
-int exec_set(struct exec *ex, const char *key, const char *value, struct err *err)
-{
-	struct exec_request next;
-	int r;
-
-	if (ex->removed)
-		return err_say(err, ESRCH, "'%s' has been removed", ex->name);
-	if (!ex->unwritten)
-		return err_say(err, EBUSY, "set: the command of '%s' was written already",
-			       ex->name);
-	r = exec_base_room(ex, strlen(key) + strlen(value), err);
-	if (r == 0)
-		r = quota_request(ex->sandbox, strlen(key) + strlen(value), err);
-	if (r < 0)
-		return r;
-	if (exec_base_copy(&next, &ex->request) < 0)
-		return err_set(err, ENOMEM, "set");
-	r = exec_request_set(&next, key, value, err);
-	if (r == 0)
-		r = replace_request(ex, &next, err);
-	exec_request_done(&next); /* what there was, or what could not be */
-	return r;
-}
-
 void exec_hold(struct exec *ex)
 {
 	ex->holds++;

@@ -51,7 +51,9 @@ struct app {
 	struct fuse_server *fuse;
 };
 
-static struct app app = { .agent_fd = -1, .daemonize.report = -1, .signals.fd = -1 };
+static struct app app = {
+	.agent_fd = -1, .daemonize.report = -1, .signals.fd = -1, .mountpoint.lock = -1
+};
 
 static void log_line(int priority, const char *line)
 {
@@ -356,18 +358,14 @@ static void on_notice(const char *line)
 	log_line(LOG_NOTICE, line);
 }
 
-static int start_engine(struct app *a, struct err *err)
+static int start_engine(struct app *a, const char *state, struct err *err)
 {
-	auto_free char *state = NULL;
 	struct engine_config config = { .loop = &a->loop };
-	int r;
+	int r = load_agent(&a->agent_fd, err);
 
-	r = load_agent(&a->agent_fd, err);
-	if (r == 0)
-		r = find_place(&place_state, a->state_dir, &state, err);
 	if (r < 0)
 		return r;
-	if (state && !a->state_dir && geteuid() != 0)
+	if (!a->state_dir && geteuid() != 0)
 		make_parents(state);
 	config.state_dir = state;
 	config.agent_fd = a->agent_fd;
@@ -403,14 +401,16 @@ static int start_tree(struct app *a, struct err *err)
 /* In this order: what costs nothing and is the user's mistake fails first. */
 static int start(struct app *a, const char *given_mountpoint, struct err *err)
 {
-	auto_free char *place = NULL;
+	auto_free char *place = NULL, *state = NULL;
 	int r;
 
 	r = read_config(a, err);
 	if (r == 0)
 		r = find_place(&place_mount, given_mountpoint, &place, err);
 	if (r == 0)
-		r = mountpoint_prepare(&a->mountpoint, place, err);
+		r = find_place(&place_state, a->state_dir, &state, err);
+	if (r == 0)
+		r = mountpoint_prepare(&a->mountpoint, place, state, err);
 	if (r < 0)
 		return r;
 	settle_process();
@@ -420,7 +420,7 @@ static int start(struct app *a, const char *given_mountpoint, struct err *err)
 	a->loop_ready = true;
 	r = watch_signals(a, err);
 	if (r == 0)
-		r = start_engine(a, err);
+		r = start_engine(a, state, err);
 	if (r == 0)
 		r = start_tree(a, err);
 	return r;

@@ -9,16 +9,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 
 #define DEAD_MAX  8  /* mounts on top of each other that are detached */
 #define LINKS_MAX 40 /* symbolic links behind each other, as the kernel has it */
+
+#define WAIT_MS      10000 /* for another hutchd */
+#define WAIT_STEP_MS 20
 
 extern char **environ;
 DEFINE_AUTO(DIR *, closedir);
@@ -161,16 +166,22 @@ static bool is_hutch(const char *path)
 	return fd >= 0 && read(fd, text, 5) == 5 && strcmp(text, "hutch") == 0;
 }
 
+/* -EAGAIN, without a sentence: it goes away just now. */
 static int check_unmounted(const char *path, struct err *err)
 {
 	auto_free char *copy = strdup(path);
+	uint64_t below, here;
 
 	if (!copy)
 		return err_set(err, ENOMEM, "mount point");
-	if (mount_id(path) == mount_id(dirname(copy)))
+	below = mount_id(dirname(copy));
+	here = mount_id(path);
+	if (here && here == below)
 		return 0;
-	if (is_hutch(path))
+	if (here && is_hutch(path))
 		return err_say(err, EBUSY, "mount point '%s': a hutchd serves it already", path);
+	if (!here || mount_id(path) != here)
+		return -EAGAIN;
 	return err_say(err, EBUSY, "mount point '%s': something else is mounted there", path);
 }
 
@@ -191,37 +202,176 @@ static int check_empty(const char *path, struct err *err)
 	return 0;
 }
 
-int mountpoint_prepare(struct mountpoint *ret, const char *path, struct err *err)
+/* --- the lock --- */
+
+/* -EAGAIN, without a sentence: somebody else has it, or what is there is not what we have opened.
+ * `anyway`: without the lock, if need be. Whoever may read the directory can lock it, and must not
+ * keep us from starting for ever. */
+static int take_lock(const char *path, bool anyway, int *ret, struct err *err)
 {
-	auto_free char *abs = NULL;
-	bool made = false;
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat opened, there;
+	int r;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTCONN || errno == ECONNABORTED))
+		return -EAGAIN;
+	if (fd < 0)
+		return err_set(err, errno, "mount point '%s'", path);
+	/* Of other failures, of a file system without locks, nobody is the worse but in a race. */
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK && !anyway)
+		return -EAGAIN;
+	r = check_unmounted(path, err); /* since we looked */
+	if (r < 0)
+		return r;
+	if (fstat(fd, &opened) < 0 || stat(path, &there) < 0 || opened.st_dev != there.st_dev ||
+	    opened.st_ino != there.st_ino)
+		return -EAGAIN;
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+/* Where a rename must not replace: a file system may not know how. */
+static int make_plain(const char *path, int *ret, struct err *err)
+{
+	if (mkdir(path, 0755) < 0)
+		return errno == EEXIST ? -EAGAIN
+				       : err_set(err, errno, "make mount point '%s'", path);
+	return take_lock(path, false, ret, err);
+}
+
+/* -EAGAIN, without a sentence: there is something by now. */
+static int make_locked(const char *path, int *ret, struct err *err)
+{
+	auto_free char *copy = strdup(path), *fresh = NULL;
+	auto_close int fd = -1;
+	int r;
+
+	if (!copy || asprintf(&fresh, "%s/.hutchd-XXXXXX", dirname(copy)) < 0) {
+		fresh = NULL; /* asprintf leaves anything */
+		return err_set(err, ENOMEM, "make mount point '%s'", path);
+	}
+	if (!mkdtemp(fresh))
+		return err_set(err, errno, "make mount point '%s'", path);
+	fd = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && fchmod(fd, 0755) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	    renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_NOREPLACE) == 0) {
+		*ret = TAKE_FD(fd);
+		return 0;
+	}
+	r = errno == EEXIST ? -EAGAIN : make_plain(path, ret, err);
+	(void)rmdir(fresh);
+	return r;
+}
+
+/* --- neither in the other --- */
+
+/* Without links, as far as it exists; what cannot be looked at is as it was given. */
+static char *canonical(const char *path)
+{
+	auto_free char *head = strdup(path), *real = NULL;
+	char *whole, *slash;
+	size_t len;
+
+	while (head && !real && (slash = strrchr(head, '/')) && slash != head) {
+		len = strlen(head);
+		real = slash[1] ? realpath(head, NULL) : NULL;
+		if (!real)
+			*slash = '\0';
+		else if (asprintf(&whole, "%s%s", real, path + len) >= 0)
+			return whole;
+	}
+	return strdup(path);
+}
+
+/* `path`, or a directory above it, is `dir`: by its name, or by what is there. */
+static bool lies_in(const char *path, const char *dir)
+{
+	auto_free char *at = strdup(path);
+	struct stat want, here;
+	bool known = stat(dir, &want) == 0;
+
+	for (char *slash; at && (slash = strrchr(at, '/')) && slash != at; *slash = '\0') {
+		if (strcmp(at, dir) == 0)
+			return true;
+		if (known && stat(at, &here) == 0 && here.st_dev == want.st_dev &&
+		    here.st_ino == want.st_ino)
+			return true;
+	}
+	return false;
+}
+
+static int check_apart(const char *path, const char *state_dir, struct err *err)
+{
+	auto_free char *state = canonical(state_dir);
+
+	if (!state)
+		return err_set(err, ENOMEM, "mount point '%s'", path);
+	if (lies_in(path, state))
+		return err_say(err, EINVAL,
+			       "mount point '%s': lies in the state directory '%s', where nothing "
+			       "else may be",
+			       path, state);
+	if (lies_in(state, path))
+		return err_say(err, EINVAL,
+			       "mount point '%s': the state directory '%s' lies in it and would be "
+			       "hidden",
+			       path, state);
+	return 0;
+}
+
+/* --- all --- */
+
+/* -EAGAIN, without a sentence: another hutchd is about to begin or to end there. */
+static int claim(struct mountpoint *ret, const char *path, bool anyway, struct err *err)
+{
+	auto_close int lock = -1;
 	struct stat st;
+	int r = look(path, &st, err);
+
+	if (r == -ENOENT) {
+		r = make_locked(path, &lock, err);
+		if (r == 0)
+			ret->made = true;
+	} else if (r == 0 && !S_ISDIR(st.st_mode)) {
+		r = err_say(err, ENOTDIR, "mount point '%s': not a directory", path);
+	} else if (r == 0) {
+		r = check_unmounted(path, err);
+		if (r == 0)
+			r = take_lock(path, anyway, &lock, err);
+		if (r == 0)
+			r = check_empty(path, err);
+	}
+	if (r == 0)
+		ret->lock = TAKE_FD(lock);
+	return r;
+}
+
+int mountpoint_prepare(struct mountpoint *ret, const char *path, const char *state_dir,
+		       struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = WAIT_STEP_MS * 1000000L };
+	auto_free char *abs = NULL;
 	int r;
 
 	r = resolve(path, &abs, err);
 	if (r == 0)
 		r = follow(&abs, err);
+	if (r == 0)
+		r = check_apart(abs, state_dir, err);
 	if (r < 0)
 		return r;
-	r = look(abs, &st, err);
-	if (r == -ENOENT) {
-		if (mkdir(abs, 0755) < 0)
-			return err_set(err, errno, "make mount point '%s'", abs);
-		made = true;
-	} else if (r < 0) {
-		return r;
-	} else if (!S_ISDIR(st.st_mode)) {
-		return err_say(err, ENOTDIR, "mount point '%s': not a directory", abs);
-	} else {
-		r = check_unmounted(abs, err);
-		if (r == 0)
-			r = check_empty(abs, err);
-		if (r < 0)
-			return r;
+	r = claim(ret, abs, false, err);
+	for (int ms = 0; r == -EAGAIN && ms < WAIT_MS; ms += WAIT_STEP_MS) {
+		(void)nanosleep(&pause, NULL);
+		r = claim(ret, abs, ms + WAIT_STEP_MS >= WAIT_MS, err);
 	}
-	ret->path = TAKE_PTR(abs);
-	ret->made = made;
-	return 0;
+	if (r == -EAGAIN)
+		return err_say(err, EBUSY,
+			       "mount point '%s': another hutchd is about to begin or to end there",
+			       abs);
+	if (r == 0)
+		ret->path = TAKE_PTR(abs);
+	return r;
 }
 
 void mountpoint_done(struct mountpoint *mp)
@@ -235,5 +385,6 @@ void mountpoint_done(struct mountpoint *mp)
 	if (mp->path && mp->made)
 		(void)rmdir(mp->path);
 	free(mp->path);
-	*mp = (struct mountpoint){ 0 };
+	close_auto(&mp->lock); /* last: whoever waits for it finds what we leave */
+	*mp = (struct mountpoint){ .lock = -1 };
 }
