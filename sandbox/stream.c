@@ -85,6 +85,8 @@ void stream_end(struct stream *st)
 		ev_del(st->exec->sandbox->engine->loop, &st->src);
 		close_auto(&st->src.fd);
 	}
+	if (st->tty)
+		exec_close_stdin(st->exec); /* the same terminal, which would take it for nothing */
 	close_idle_spool(st);
 	retain_over(st->exec);
 	watch_fire_all(&st->changed);
