@@ -214,7 +214,8 @@ const struct node_def node_table[] = {
 		.doc = "write, appending; ends when the last writer closes",
 		.writes = "Bytes go to the command's standard input in order; a full pipe makes the "
 			  "writer wait.  It ends when no handle is open for writing and one has written, "
-			  "or was opened with O_TRUNC; an open handle holds it.",
+			  "or was opened with O_TRUNC; an open handle holds it.  To a terminal they are "
+			  "typed, and closing ends nothing.",
 		.errors = "EPIPE, it has ended, or the command has; EAGAIN, the pipe is full and the "
 			  "handle non-blocking, too many of this user's requests wait, or no command "
 			  "was written to the node yet.",

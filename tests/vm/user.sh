@@ -14,6 +14,7 @@ is 'output' "$(cat "$X/stdout")" out
 n=$(node b cat)
 echo input >"$T/b/exec/$n/stdin"
 is 'input' "$(timeout 10 cat "$T/b/exec/$n/stdout")" input
+is 'a terminal' "$(out b '{"cmd": "tty; stty size; echo x >/dev/stderr; stat -c %u:%a $(tty)", "pty": {"rows": 30}}' | tr -s '\r\n' ' ')" '/dev/pts/0 30 80 x 0:620 '
 is 'files stay from command to command' "$(out b 'echo x > /root/f'; out b 'cat /root/f')" x
 like '/usr is read-only' "$(out b 'touch /usr/x 2>&1')" 'Read-only'
 is 'nothing of the host' "$(out b "ls -d $T $S $HOME 2>/dev/null")" ''
