@@ -152,7 +152,7 @@ static int say_why(int r, struct err *err)
 int pty_open(struct exec *ex, struct err *err)
 {
 	const struct exec_pty *pty = &ex->request.pty;
-	auto_close int master = -1, input = -1;
+	auto_close int master = -1, slave = -1, input = -1;
 	int r;
 
 	if (ex->child[0] >= 0) /* sent before, and the socket was full */
@@ -160,15 +160,16 @@ int pty_open(struct exec *ex, struct err *err)
 	master = open_master(ex->sandbox->run->pid);
 	if (master < 0)
 		return say_why(master, err);
-	ex->child[0] = open_slave(master, ex->sandbox->ids);
-	if (ex->child[0] < 0)
-		return say_why(ex->child[0], err);
+	slave = open_slave(master, ex->sandbox->ids);
+	if (slave < 0)
+		return say_why(slave, err);
 	r = set_size(master, ex->rows ? ex->rows : pty->rows, ex->cols ? ex->cols : pty->cols);
 	if (r < 0)
 		return err_set(err, -r, "set the size of a terminal");
 	input = fcntl(master, F_DUPFD_CLOEXEC, 3);
 	if (input < 0)
 		return err_set(err, errno, "open a terminal");
+	ex->child[0] = TAKE_FD(slave);
 	ex->stream[EXEC_STDOUT].tty = true;
 	r = stream_attach(&ex->stream[EXEC_STDOUT], TAKE_FD(master));
 	if (r == 0)
