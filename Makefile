@@ -33,7 +33,7 @@ sandbox   := $(wildcard sandbox/*.c)
 fs        := $(wildcard fs/*.c)
 t_hutchd  := $(wildcard $(addprefix tools/,hutchd.c config.c mountpoint.c daemonize.c options.c))
 t_hutch   := $(wildcard $(addprefix tools/,hutch.c hutch_*.c options.c table.c tar_*.c pack.c unpack.c))
-t_bench   := $(filter-out tools/bench_true.c,$(wildcard tools/bench_*.c)) tools/options.c
+t_bench   := $(filter-out tools/bench_true.c tools/bench_bare.c,$(wildcard tools/bench_*.c)) tools/options.c
 t_unit    := $(wildcard tests/unit/test_*.c)
 t_fuzz    := $(wildcard tests/fuzz/fuzz_*.c)
 
@@ -51,8 +51,8 @@ hutch_agent := $(filter-out $(agent_lib) $(if $(agent_own_libc),,agent/libc.c),$
 programs  := $B/hutchd $B/hutch-agent $B/hutch
 units     := $(t_unit:tests/unit/%.c=$B/unit/%)
 replays   := $(t_fuzz:tests/fuzz/fuzz_%.c=$B/fuzz/replay_%)
-helpers   := $B/flow
-benches   := $B/bench/bench $B/bench/bench_true
+helpers   := $B/flow $B/park
+benches   := $B/bench/bench $B/bench/bench_true $B/bench/bench_bare
 
 # ---- flags ----
 
@@ -107,6 +107,9 @@ $B/evil-agent: $B/static/tests/evil/agent.o
 # What whole-tree tests check streams with, on both sides of the wall.
 $B/flow: $B/static/tests/flow.o
 	$(CC) $(LD_STATIC) $^ -o $@
+# Many readers that wait; for the benchmarks too.
+$B/park: $B/static/tests/park.o
+	$(CC) $(LD_STATIC) $^ -o $@ -pthread
 
 # The rooms as archives, for tests and benchmarks: each takes what it needs.
 $B/lib/base.a:    $(call obj,$(base))
@@ -144,6 +147,10 @@ $B/bench/bench: $(call obj,$(t_bench)) $B/lib/base.a
 $B/bench/bench_true: $B/static/tools/bench_true.o
 	@mkdir -p $(@D)
 	$(CC) $(LD_STATIC) $^ -o $@
+
+$B/bench/bench_bare: $(call obj,tools/bench_bare.c)
+	@mkdir -p $(@D)
+	$(CC) $(LD_ALL) $^ -o $@ $(shell $(PKG_CONFIG) --libs fuse3)
 
 $B/static/%.o: %.c $B/flags
 	@mkdir -p $(@D)

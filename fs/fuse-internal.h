@@ -5,6 +5,7 @@
 #include <fuse_lowlevel.h>
 
 #include "base/ev.h"
+#include "base/hmap.h"
 #include "base/watch.h"
 #include "fs/alias.h"
 #include "fs/fuse.h"
@@ -22,7 +23,10 @@ struct fuse_server {
 	struct ev_source src;
 	struct aliases aliases;
 	struct list parked; /* struct parked.link */
-	struct list inval;  /* fuse_inval.c: sandboxes with a new owner or mode */
+	struct hmap parked_by_unique;
+	struct list wakes; /* fuse_wake.c: struct fuse_wake.link */
+	struct ev_task wake_task;
+	struct list inval; /* fuse_inval.c: sandboxes with a new owner or mode */
 	struct ev_task inval_task;
 	uint64_t generation;
 	const char *mountpoint; /* borrowed */
@@ -96,6 +100,21 @@ void fuse_inval_queue(struct fuse_server *, struct sandbox *);
  * forgotten the old one. False: answer it now. */
 bool fuse_inval_answer(struct fuse_server *, fuse_req_t, const struct sandbox *);
 
+/* fuse_wake.c: runs some time after a watch has fired, when it is its turn. */
+struct fuse_wake {
+	struct watch watch;
+	struct list link; /* fuse_server.wakes, between the firing and the run */
+	struct fuse_server *server;
+	void (*run)(struct fuse_wake *); /* may free it */
+};
+
+void fuse_wakes_init(struct fuse_server *);
+void fuse_wakes_done(struct fuse_server *); /* those that are left do not run */
+void fuse_wake_init(struct fuse_wake *, struct fuse_server *, void (*run)(struct fuse_wake *));
+/* Runs once after this list of watches has fired. */
+void fuse_wake_on(struct fuse_wake *, struct list *changes);
+void fuse_wake_cancel(struct fuse_wake *);
+
 /* fuse_park.c: a request that waits for a watch, a time or an interrupt. */
 struct parked {
 	struct list link; /* fuse_server.parked */
@@ -105,7 +124,9 @@ struct parked {
 	bool (*again)(struct parked *);
 	/* Answers what an interrupted caller is to hear. */
 	void (*interrupted)(struct parked *);
-	struct watch watch;
+	struct hmap_node by_unique;
+	uint64_t unique; /* the kernel's number of the request, by which it is interrupted */
+	struct fuse_wake wake;
 	struct ev_timer timer;
 	uid_t uid;               /* who it is counted for */
 	size_t bytes;            /* what it is counted with */
@@ -118,5 +139,7 @@ struct parked {
 /* Takes over the request and what `like` owns. Cannot be parked: false, with the sentence, and `like`
  * keeps what it owns. `wait` and `deadline` are those of like->io. */
 bool fuse_park(const struct parked *like, struct err *);
+/* An INTERRUPT of this request has come. Of one that was answered already: nothing happens. */
+void fuse_interrupt(struct fuse_server *, uint64_t unique);
 /* Answers all with the error. */
 void fuse_unpark_all(struct fuse_server *, int code);

@@ -119,6 +119,19 @@ static void session_ended(struct fuse_server *srv)
 		srv->on_ended(srv->arg);
 }
 
+static void handle_request(struct fuse_server *srv)
+{
+	const struct fuse_in_header *head = srv->in.mem;
+	const struct fuse_interrupt_in *what = (const void *)(head + 1);
+
+	if (head->opcode == FUSE_INTERRUPT) {
+		fuse_interrupt(srv, what->unique);
+		return;
+	}
+	srv->unique = head->unique;
+	fuse_session_process_buf(srv->session, &srv->in);
+}
+
 static void on_request(struct ev_source *src, uint32_t events)
 {
 	struct fuse_server *srv = container_of(src, struct fuse_server, src);
@@ -132,10 +145,7 @@ static void on_request(struct ev_source *src, uint32_t events)
 		if (n == -EINTR)
 			continue;
 		if (n > 0) {
-			const struct fuse_in_header *head = srv->in.mem;
-
-			srv->unique = head->unique;
-			fuse_session_process_buf(srv->session, &srv->in);
+			handle_request(srv);
 		}
 		if (n <= 0 || fuse_session_exited(srv->session)) {
 			session_ended(srv);
@@ -212,6 +222,8 @@ int fuse_server_new(struct fuse_server **ret, const struct fuse_server_config *c
 	srv->generation = generation_of(engine_secret(config->tree->engine));
 	aliases_init(&srv->aliases);
 	list_init(&srv->parked);
+	hmap_init(&srv->parked_by_unique);
+	fuse_wakes_init(srv);
 	fuse_inval_init(srv);
 	srv->out = malloc(FUSE_IO_MAX);
 	r = srv->out ? fuse_mount_session(srv, config->allow_other, err)
@@ -250,6 +262,8 @@ void fuse_server_free(struct fuse_server *srv)
 	fuse_inval_done(srv);
 	fuse_unpark_all(srv, ENODEV);
 	close_all_handles(srv->tree);
+	fuse_wakes_done(srv);
+	hmap_done(&srv->parked_by_unique);
 	ctl_done(srv->tree);
 	if (srv->session)
 		fuse_session_destroy(srv->session);

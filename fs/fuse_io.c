@@ -19,7 +19,7 @@
 /* Who polls an open file. */
 struct poller {
 	struct fuse_pollhandle *ph; /* owned; the newest */
-	struct watch watch;
+	struct fuse_wake wake;
 };
 
 /* libfuse 3.14 has no field for FOPEN_STREAM, so the answer is filled in by hand.  STREAM takes away
@@ -267,7 +267,7 @@ static void free_poller(struct handle *h)
 
 	if (!poller)
 		return;
-	watch_cancel(&poller->watch);
+	fuse_wake_cancel(&poller->wake);
 	if (poller->ph)
 		fuse_pollhandle_destroy(poller->ph);
 	free(poller);
@@ -294,9 +294,9 @@ void fuse_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 /* POLL */
 
 /* One notification per poll handle: the kernel asks again, with a new one. */
-static void on_pollable(struct watch *w)
+static void on_pollable(struct fuse_wake *w)
 {
-	struct poller *poller = container_of(w, struct poller, watch);
+	struct poller *poller = container_of(w, struct poller, wake);
 	struct fuse_pollhandle *ph = TAKE_PTR(poller->ph);
 
 	if (!ph)
@@ -305,14 +305,15 @@ static void on_pollable(struct watch *w)
 	fuse_pollhandle_destroy(ph);
 }
 
-static void keep_poller(struct handle *h, struct fuse_pollhandle *ph, struct list *wait)
+static void keep_poller(struct fuse_server *srv, struct handle *h, struct fuse_pollhandle *ph,
+			struct list *wait)
 {
 	struct poller *poller = h->server;
 
 	if (!poller && wait) {
 		poller = calloc(1, sizeof(*poller));
 		if (poller) {
-			watch_init(&poller->watch, on_pollable);
+			fuse_wake_init(&poller->wake, srv, on_pollable);
 			h->server = poller;
 		}
 	}
@@ -323,7 +324,7 @@ static void keep_poller(struct handle *h, struct fuse_pollhandle *ph, struct lis
 	if (poller->ph)
 		fuse_pollhandle_destroy(poller->ph);
 	poller->ph = ph;
-	watch_add(wait, &poller->watch);
+	fuse_wake_on(&poller->wake, wait);
 }
 
 void fuse_op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
@@ -337,7 +338,7 @@ void fuse_op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 	(void)ino;
 	mask = h ? tree_ready(h, &wait) : POLLERR;
 	if (ph && h)
-		keep_poller(h, ph, wait);
+		keep_poller(srv, h, ph, wait);
 	else if (ph)
 		fuse_pollhandle_destroy(ph);
 	(void)fuse_reply_poll(req, mask);

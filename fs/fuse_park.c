@@ -16,14 +16,15 @@
 static void wait_on(struct parked *p)
 {
 	if (p->io.wait)
-		watch_add(p->io.wait, &p->watch);
+		fuse_wake_on(&p->wake, p->io.wait);
 }
 
 static void unlink_parked(struct parked *p)
 {
-	watch_cancel(&p->watch);
+	fuse_wake_cancel(&p->wake);
 	ev_timer_cancel(&p->timer);
 	list_del(&p->link);
+	hmap_del(&p->server->parked_by_unique, &p->by_unique);
 	users_drop_parked(&p->server->tree->users, p->uid, p->bytes);
 }
 
@@ -49,9 +50,9 @@ static void try_again(struct parked *p)
 	free_parked(p);
 }
 
-static void on_watch(struct watch *w)
+static void on_wake(struct fuse_wake *w)
 {
-	try_again(container_of(w, struct parked, watch));
+	try_again(container_of(w, struct parked, wake));
 }
 
 static void on_time(struct ev_timer *t)
@@ -62,14 +63,23 @@ static void on_time(struct ev_timer *t)
 	try_again(p);
 }
 
-static void on_interrupt(fuse_req_t req, void *data)
+/* Not left to libfuse, which looks for the request among all that wait, one by one: when a program
+ * with thousands of readers dies, that keeps everybody waiting.  The kernel interrupts only what we
+ * have read, and one thread reads. */
+void fuse_interrupt(struct fuse_server *srv, uint64_t unique)
 {
-	struct parked *p = data;
+	struct hmap_node *n;
 
-	(void)req;
-	p->interrupted(p);
-	unlink_parked(p);
-	free_parked(p);
+	hmap_for_each_hash (n, &srv->parked_by_unique, hmap_hash_u64(unique)) {
+		struct parked *p = container_of(n, struct parked, by_unique);
+
+		if (p->unique != unique)
+			continue;
+		p->interrupted(p);
+		unlink_parked(p);
+		free_parked(p);
+		return;
+	}
 }
 
 bool fuse_park(const struct parked *like, struct err *err)
@@ -86,20 +96,16 @@ bool fuse_park(const struct parked *like, struct err *err)
 		return false;
 	}
 	*p = *like;
-	watch_init(&p->watch, on_watch);
+	fuse_wake_init(&p->wake, srv, on_wake);
 	ev_timer_init(&p->timer, on_time);
 	list_add_tail(&srv->parked, &p->link);
+	p->unique = srv->unique; /* it is parked while it is handled */
+	hmap_add(&srv->parked_by_unique, &p->by_unique, hmap_hash_u64(p->unique));
 	if (p->io.handle)
 		(void)handle_ref(p->io.handle);
 	if (p->io.deadline)
 		ev_timer_set(srv->loop, &p->timer, p->io.deadline);
 	wait_on(p);
-	/* The INTERRUPT may have come before the request.  Not left to fuse_req_interrupt_func():
-	 * that goes on to use the request, which the answer frees. */
-	if (fuse_req_interrupted(p->req))
-		on_interrupt(p->req, p);
-	else
-		fuse_req_interrupt_func(p->req, on_interrupt, p);
 	return true;
 }
 

@@ -15,10 +15,10 @@ void users_init(struct users *u)
 
 void users_limit(struct users *u, const struct users_limits *l)
 {
-	u->limits.user_handles = l->user_handles ? l->user_handles : 8192;
-	u->limits.all_handles = l->all_handles ? l->all_handles : 131072;
-	u->limits.user_parked = l->user_parked ? l->user_parked : 1024;
-	u->limits.all_parked = l->all_parked ? l->all_parked : 32768;
+	u->limits.user_handles = l->user_handles ? l->user_handles : 16384;
+	u->limits.all_handles = l->all_handles ? l->all_handles : 262144;
+	u->limits.user_parked = l->user_parked ? l->user_parked : 16384;
+	u->limits.all_parked = l->all_parked ? l->all_parked : 131072;
 }
 
 struct user *users_find(const struct users *u, uid_t uid)

@@ -21,8 +21,8 @@
 
 /* 0: the default. */
 struct users_limits {
-	unsigned user_handles, all_handles; /* 8192, 131072 */
-	unsigned user_parked, all_parked;   /* 1024, 32768 */
+	unsigned user_handles, all_handles; /* 16384, 262144 */
+	unsigned user_parked, all_parked;   /* 16384, 131072 */
 };
 
 /* Exists while it counts something. */

@@ -129,10 +129,10 @@ const struct json_key config_limit_keys[] = {
 	{ "nodes_all", take_all_nodes, "in exec/ of all sandboxes; 2000000" },
 	{ "output", take_output,
 	  "bytes of output that one sandbox keeps, a number or \"64M\"; 4G" },
-	{ "handles", take_user_handles, "files of the tree that one user has open; 8192" },
-	{ "handles_all", take_all_handles, "that all have open; 131072" },
-	{ "waiting", take_user_parked, "reads and writes of one user that wait; 1024" },
-	{ "waiting_all", take_all_parked, "of all users; 32768" },
+	{ "handles", take_user_handles, "files of the tree that one user has open; 16384" },
+	{ "handles_all", take_all_handles, "that all have open; 262144" },
+	{ "waiting", take_user_parked, "reads and writes of one user that wait; 16384" },
+	{ "waiting_all", take_all_parked, "of all users; 131072" },
 };
 const size_t config_limit_keys_n = ARRAY_SIZE(config_limit_keys);
 
