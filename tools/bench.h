@@ -22,6 +22,8 @@ void samples_add(struct samples *, double);
 /* The value below which the part `q` (0-1) of the samples lies; sorts them. NAN without any. */
 double samples_quantile(struct samples *, double q);
 void samples_done(struct samples *);
+/* A line with an aim and what came out. `most`: the aim is a ceiling, else a floor. */
+void print_aim(const char *what, bool most, double aim, double got);
 
 /* What was prepared by tools/bench. */
 struct bench {
@@ -32,6 +34,8 @@ struct bench {
 	const char *box;       /* a sandbox that holds bench_true as /root/true */
 	const char *box_v1;    /* another, of a hutchd that uses cgroup v1; NULL: there is none */
 	const char *pid;       /* of the hutchd that serves `tree` */
+	const char *bare;      /* the file that bench_bare serves; NULL: it does not run */
+	const char *park;      /* tests/park; NULL: not built */
 	bool quick;
 	unsigned serial; /* for names that are used once */
 };
@@ -71,6 +75,12 @@ struct bench_cost {
 	double live_kib, live_fds;
 	double finished_kib, finished_fds;
 };
+struct bench_held {
+	double kib, fds;
+};
+/* What the daemon holds now. */
+struct bench_held bench_held(const struct bench *);
+int bench_write_file(const char *box, const char *node, const char *text, struct err *);
 /* To be measured first: memory that the daemon has freed would be used again. */
 int bench_cost(struct bench *, struct bench_cost *ret, struct err *);
 /* Nanoseconds for the end of 100 processes that sleep: of a process group, by kill and wait, and of
@@ -88,3 +98,30 @@ int bench_node_rate(const struct bench *, uint64_t bytes, double *ret, struct er
  * same sandbox writes `bytes`. */
 int bench_flood(const struct bench *, uint64_t bytes, struct samples *status,
 		struct samples *lookup, struct err *);
+
+/* ---- bench_read.c ---- */
+
+/* Nanoseconds of a read of one byte: of stdout of a command that has ended, of bench_bare's file. */
+int bench_byte(const struct bench *, struct samples *node, struct samples *bare, struct err *);
+/* Nanoseconds from a command's write to the return of a read that waited for it. */
+int bench_latency(const struct bench *, struct samples *node, struct samples *through_pipe,
+		  struct err *);
+/* Bytes per second at which a command gets rid of `bytes` until it has ended, with so many readers,
+ * at most 16; each must get them all. */
+int bench_readers(struct bench *, unsigned readers, uint64_t bytes, double *ret, struct err *);
+
+/* ---- bench_park.c ---- */
+
+struct bench_parked {
+	unsigned many;    /* readers that waited for one result */
+	double kib, fds;  /* what hutchd holds for each */
+	double first_us;  /* from `kill` to the first answer */
+	double each_us;   /* from `kill` to the last answer, divided by how many they are */
+	double daemon_us; /* processor time of hutchd, for each */
+};
+int bench_parked(const struct bench *, struct bench_parked *ret, struct err *);
+
+/* ---- bench_readers.c ---- */
+
+/* Measures and prints all that is about reads. */
+int bench_show_reads(struct bench *, struct err *);

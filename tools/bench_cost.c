@@ -28,15 +28,11 @@
 
 DEFINE_AUTO(DIR *, closedir);
 
-struct held {
-	double kib, fds;
-};
-
-static struct held held_by(const struct bench *bench)
+struct bench_held bench_held(const struct bench *bench)
 {
 	auto_buf struct buf status = { .max = 65536 };
 	char path[64];
-	struct held held = { 0 };
+	struct bench_held held = { 0 };
 	const char *line;
 
 	(void)snprintf(path, sizeof(path), "/proc/%s/status", bench->pid);
@@ -81,13 +77,14 @@ static int wait_count(const struct bench *bench, const char *key, long want, str
 }
 
 /* What was opened for a request or a sweep is closed by then. */
-static struct held settled(const struct bench *bench)
+static struct bench_held settled(const struct bench *bench)
 {
 	bench_pause_ms(200);
-	return held_by(bench);
+	return bench_held(bench);
 }
 
-static void per_one(struct held before, struct held now, unsigned n, double *kib, double *fds)
+static void per_one(struct bench_held before, struct bench_held now, unsigned n, double *kib,
+		    double *fds)
 {
 	*kib = (now.kib - before.kib) / n;
 	*fds = (now.fds - before.fds) / n;
@@ -95,7 +92,7 @@ static void per_one(struct held before, struct held now, unsigned n, double *kib
 
 static int cost_of_boxes(struct bench *bench, struct bench_cost *ret, struct err *err)
 {
-	struct held before = settled(bench);
+	struct bench_held before = settled(bench);
 	char path[PATH_MAX];
 	int r = 0;
 
@@ -126,7 +123,7 @@ static int start_many(const struct bench *bench, const char *request, struct err
 	return r;
 }
 
-static int write_file(const char *box, const char *node, const char *text, struct err *err)
+int bench_write_file(const char *box, const char *node, const char *text, struct err *err)
 {
 	auto_close int fd = bench_open(box, node, O_WRONLY, err);
 	int r = fd < 0 ? fd : write_all(fd, text, strlen(text));
@@ -136,7 +133,7 @@ static int write_file(const char *box, const char *node, const char *text, struc
 
 static int cost_of_finished(const struct bench *bench, struct bench_cost *ret, struct err *err)
 {
-	struct held before = settled(bench);
+	struct bench_held before = settled(bench);
 	int r = 0;
 
 	/* One after the other: at once they would be live, and leave the memory of that. */
@@ -150,20 +147,20 @@ static int cost_of_finished(const struct bench *bench, struct bench_cost *ret, s
 
 static int cost_of_live(const struct bench *bench, struct bench_cost *ret, struct err *err)
 {
-	struct held before = settled(bench);
+	struct bench_held before = settled(bench);
 	int r = start_many(bench, RUN_WAIT, err);
 
 	if (r == 0)
 		r = wait_count(bench, "live", COMMANDS, err);
 	per_one(before, settled(bench), COMMANDS, &ret->live_kib, &ret->live_fds);
 	if (r == 0)
-		r = write_file(bench->box, "ctl", "kill\n", err);
+		r = bench_write_file(bench->box, "ctl", "kill\n", err);
 	return r < 0 ? r : wait_count(bench, "live", 0, err);
 }
 
 int bench_cost(struct bench *bench, struct bench_cost *ret, struct err *err)
 {
-	int r = write_file(bench->box, "exec/keep", "100000\n", err);
+	int r = bench_write_file(bench->box, "exec/keep", "100000\n", err);
 
 	for (int i = 0; i < 20 && r == 0; i++) /* what is made once is made now */
 		r = bench_exec_handle(bench, bench->box, RUN_TRUE, err);
@@ -173,7 +170,7 @@ int bench_cost(struct bench *bench, struct bench_cost *ret, struct err *err)
 		r = cost_of_finished(bench, ret, err);
 	if (r == 0)
 		r = cost_of_live(bench, ret, err);
-	return r < 0 ? r : write_file(bench->box, "exec/keep", "100\n", err);
+	return r < 0 ? r : bench_write_file(bench->box, "exec/keep", "100\n", err);
 }
 
 int bench_end_group(const struct bench *bench, struct samples *samples, struct err *err)
@@ -220,7 +217,7 @@ int bench_end_box(struct bench *bench, struct samples *samples, struct err *err)
 	(void)snprintf(box, sizeof(box), "%s/family-%u", bench->tree, bench->serial++);
 	r = bench_prepare(bench, box, err);
 	if (r == 0)
-		r = write_file(box, "exec/new", RUN_FAMILY, err);
+		r = bench_write_file(box, "exec/new", RUN_FAMILY, err);
 	if (r == 0) {
 		auto_close int fd = bench_open(box, "exec/last/stdout", O_RDONLY, err);
 

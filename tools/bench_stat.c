@@ -1,5 +1,6 @@
 /* bench_stat.c - samples, clocks */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -35,6 +36,17 @@ void samples_done(struct samples *s)
 {
 	free(s->v);
 	*s = (struct samples){ 0 };
+}
+
+void print_aim(const char *what, bool most, double aim, double got)
+{
+	bool met = most ? got <= aim : got >= aim;
+
+	if (isnan(got))
+		printf("%-58s %s %-6.3g (not measured)\n", what, most ? "<=" : ">=", aim);
+	else
+		printf("%-58s %s %-6.3g %.3g (%s)\n", what, most ? "<=" : ">=", aim, got,
+		       met ? "ok" : "missed");
 }
 
 int64_t bench_now(void)

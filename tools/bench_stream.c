@@ -15,8 +15,8 @@
 #include "base/file.h"
 #include "tools/bench.h"
 
-#define READ_PIPE (64 * 1024)   /* what cat takes from a pipe at most */
-#define READ_NODE (1024 * 1024) /* what one request to the tree carries at most */
+#define READ_PIPE (64 * 1024)  /* what cat takes from a pipe at most */
+#define READ_NODE (128 * 1024) /* what cat asks for */
 
 /* The bytes until the end, or a negative errno. */
 static int64_t read_to_end(int fd, size_t size)

@@ -3,10 +3,13 @@
  *	bench_true		ends at once
  *	bench_true wait		stays until it is killed: what a container needs to be entered
  *	bench_true family N	N children that wait, then a byte of output, then it waits too
+ *	bench_true stamps N	writes what the clock says, N times, with a pause before each
  *	bench_true BYTES	writes so many zeroes to its output, 128 KiB at a time
  */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CHUNK (128 * 1024)
@@ -38,6 +41,24 @@ static int family(unsigned long n)
 	return write(STDOUT_FILENO, "", 1) == 1 ? pause() : 1;
 }
 
+/* Who reads waits again when the next one comes. */
+static int stamps(unsigned long n)
+{
+	const struct timespec pause = { .tv_nsec = 2000000 };
+	struct timespec now;
+
+	for (unsigned long i = 0; i < n; i++) {
+		int64_t ns;
+
+		(void)nanosleep(&pause, NULL);
+		(void)clock_gettime(CLOCK_MONOTONIC, &now);
+		ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+		if (write(STDOUT_FILENO, &ns, sizeof(ns)) != sizeof(ns))
+			return 1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
@@ -46,5 +67,7 @@ int main(int argc, char **argv)
 		return pause();
 	if (strcmp(argv[1], "family") == 0 && argc > 2)
 		return family(strtoul(argv[2], NULL, 10));
+	if (strcmp(argv[1], "stamps") == 0 && argc > 2)
+		return stamps(strtoul(argv[2], NULL, 10));
 	return produce(strtoull(argv[1], NULL, 10));
 }
