@@ -13,9 +13,11 @@ mb=100 pause=2 rounds=1 patience=$((100 * ${HUTCH_PATIENCE:-1}))
 ok 'flow goes in' timeout 20 bash -c "cat $flow > $T/b/exec/$(node b 'cat >/root/flow; chmod +x /root/flow')/stdin"
 
 # writer NAME SEED [OPTION...]: a command that writes so much to stdout and, with SEED + 100, to stderr, when
-# its stdin has ended.
+# its stdin has ended.  limit: how much of either is kept.
+limit=
 writer() {
 	timeout 5 mkdir "$T/b/exec/$1"
+	[ -z "$limit" ] || echo "set output_limit $limit" >"$T/b/exec/$1/ctl"
 	echo "cat; exec /root/flow write ${*:3} $size 1:$2 2:$(($2 + 100))" >"$T/b/exec/$1/cmd"
 }
 # reads NODE/STREAM WHO [OPTION...] SEED: a reader in the background.
@@ -52,10 +54,12 @@ done_with() {
 	ok "rmdir $1" timeout 10 rmdir "$T/b/exec/$1"
 }
 
-# Who is there from the beginning gets everything, however long the stream is: where no more is kept the
-# command waits for the slowest.
+# Who is there from the beginning gets everything, however little is kept: at the limit the command waits for
+# the slowest.
 size=$((mb * 1000000))
+limit=20M
 writer one 1
+limit=
 began=$(date +%s%N)
 for i in 1 2 3 4; do reads one/stdout "reader $i" 1; done
 reads one/stdout 'small reads' -c 40000 1
@@ -65,8 +69,10 @@ reads one/stdout 'slow, and stops' -r $((size / pause)) -p $((size / 2)):$pause 
 reads one/stderr 'reader 1' 101
 reads one/stderr 'stops at once' -p 1:$pause 101
 go one
-ok 'status never waits for them' timeout 2 cat "$T/b/exec/one/status"
+ok 'the command waits for who has stopped' wait_for $patience grep -qx 'running (stdout full)' "$T/b/exec/one/status"
 all_read
+kb=$(du -cks "$S"/sandboxes/*/spool | sed -n 's/\ttotal//p')
+ok "of $((2 * mb)) MB $kb kB are on the disk" test "$kb" -lt 60000
 note "ten readers of two streams: $((10 * size / 1000 / (($(date +%s%N) - began) / 1000000 + 1))) MB/s together"
 is 'one: the result says how much' "$(timeout 10 jq -c '[.stdout_bytes, .stderr_bytes, .truncated]' "$T/b/exec/one/result.json")" \
 	"[$size,$size,false]"
