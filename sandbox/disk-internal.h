@@ -19,6 +19,8 @@
 #include "base/err.h"
 #include "sandbox/disk.h"
 
+struct disk_spool;
+
 struct disk_shared {
 	_Atomic uint64_t head;       /* hutchd's: records below it are complete */
 	_Atomic uint64_t tail;       /* the writer's: all below it is done */
@@ -37,8 +39,10 @@ struct disk_record {
 	_Atomic uint32_t done;
 	uint32_t share; /* index of disk.share */
 	uint64_t off;
-	uint64_t ticket;           /* 0: nobody waits for it */
-	uint64_t next;             /* position of the next one of the same spool; hutchd's */
+	uint64_t ticket; /* 0: nobody waits for it */
+	struct disk_spool
+		*spool; /* hutchd's own: whose bytes these are; NULL: nobody's who reads them */
+	uint64_t next;  /* position of the next one of the same spool; hutchd's */
 	uint32_t name_len, to_len; /* without the NULs that follow both */
 	uint32_t len;              /* of the bytes behind them */
 	uint32_t number;           /* DISK_JOB: which */
@@ -93,6 +97,9 @@ enum disk_asks {
 	DISK_ASKS_SETTLE
 };
 
+#define DISK_ASKS_RESUME \
+	(1u << 16) /* in disk_ask.flags, beside DISK_PUMP_…: it was started before */
+
 struct disk_ask {
 	uint32_t asks;
 	uint32_t flags;
@@ -126,7 +133,9 @@ struct disk_files {
 	} open[DISK_FILES_MAX];
 };
 void disk_files_init(struct disk_files *, int dirfd);
-/* One operation that is no job; a run of DISK_WRITEs of one file, each where the last one ends, counts as
+/* DISK_OPEN and DISK_FETCH: a descriptor or a negative errno. */
+int disk_files_answer(struct disk_files *, const struct disk_record *);
+/* One operation without an answer; a run of DISK_WRITEs of one file, each where the last one ends, counts as
  * one. 0 or a negative errno. */
 int disk_files_do(struct disk_files *, const struct disk_record *const *run, size_t n);
 /* To write to; made when it is missing. Negative errno. The descriptor is borrowed. */
@@ -138,9 +147,10 @@ struct pollfd;
 struct disk_pumps *disk_pumps_new(struct disk_files *, int sock);
 /* A DISK_ASKS_… about a pump; takes `fd`. */
 void disk_pumps_ask(struct disk_pumps *, const struct disk_ask *, int fd);
-/* A turn of each that may: `tail` is how far the ring is done. True: there may be more at once. */
-bool disk_pumps_turn(struct disk_pumps *, uint64_t tail);
-/* Those that wait for their pipe, into `p` (DISK_PUMPS_MAX). */
+/* A turn of each that may: `seen` is how far the ring was gone through. True: there may be more at once. */
+bool disk_pumps_turn(struct disk_pumps *, uint64_t seen);
+/* Those that wait for their pipe, into `p` (DISK_PUMPS_MAX); what came of it. */
 size_t disk_pumps_wait(const struct disk_pumps *, struct pollfd *p);
+void disk_pumps_woken(struct disk_pumps *, const struct pollfd *p, size_t n);
 /* hutchd has gone: what is in the pipes is all that is taken. */
 void disk_pumps_last(struct disk_pumps *);

@@ -63,10 +63,13 @@ static void reap(struct disk *d)
 	uint64_t tail = tail_of(d);
 
 	while (d->reaped < tail) {
-		const struct disk_record *rec = disk_ring_at(&d->ring, d->reaped);
+		struct disk_record *rec = disk_ring_at(&d->ring, d->reaped);
 
-		if (rec->what != DISK_PAD)
+		if (rec->what != DISK_PAD) {
 			d->share[rec->share] -= rec->size;
+			if (rec->spool)
+				disk_spool_reaped(rec, d->reaped);
+		}
 		d->reaped += rec->size;
 	}
 }
@@ -316,6 +319,10 @@ static bool hear_one(struct disk *d, bool *ret_end)
 		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	if (msg.says == DISK_SAYS_ROOM)
 		on_room(d);
+	else if (msg.says == DISK_SAYS_LOST)
+		disk_spool_lost(d, msg.ticket);
+	else if (msg.says == DISK_SAYS_PUMP)
+		disk_flow_said(d, &msg);
 	else
 		disk_link_said(d, &msg, &fd);
 	close_auto(&fd);
@@ -399,6 +406,7 @@ static void on_respawn(struct ev_timer *timer)
 		return;
 	}
 	disk_link_again(d);
+	disk_flow_again(d);
 	on_room(d);
 }
 
@@ -416,6 +424,8 @@ int disk_new(struct disk **ret, const struct disk_config *config, struct err *er
 	list_init(&d->room);
 	list_init(&d->over);
 	list_init(&d->expected);
+	list_init(&d->spools);
+	list_init(&d->pumps);
 	ev_timer_init(&d->wake, on_wake);
 	ev_timer_init(&d->respawn, on_respawn);
 	r = map_ring(d, config->size ? config->size : RING_SIZE, err);

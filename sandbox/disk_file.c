@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -135,6 +136,37 @@ static int do_rename(struct disk_files *files, const struct disk_record *rec)
 	return renameat(files->dirfd, from, files->dirfd, to) < 0 ? -errno : 0;
 }
 
+/* As much as there is, into memory. */
+static int fetch(int from, uint64_t off, size_t len)
+{
+	auto_close int to = memfd_create("hutch-fetch", MFD_CLOEXEC);
+	char bytes[65536];
+
+	for (ssize_t n = 1; to >= 0 && n > 0 && len > 0; len -= (size_t)n) {
+		n = pread(from, bytes, len < sizeof(bytes) ? len : sizeof(bytes), (off_t)off);
+		if (n < 0)
+			return -errno;
+		if (write_all(to, bytes, (size_t)n) < 0)
+			return -ENOMEM;
+		off += (uint64_t)n;
+	}
+	return to < 0 ? -errno : TAKE_FD(to);
+}
+
+int disk_files_answer(struct disk_files *files, const struct disk_record *rec)
+{
+	auto_close int fd = openat(files->dirfd, disk_record_name(rec),
+				   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	size_t len;
+
+	if (fd < 0)
+		return -errno;
+	if (rec->what == DISK_OPEN)
+		return TAKE_FD(fd);
+	memcpy(&len, disk_record_data(rec), sizeof(len));
+	return fetch(fd, rec->off, len);
+}
+
 /* In a directory that has gone nothing needs to be done any more. */
 static int if_there(int r)
 {
@@ -159,6 +191,8 @@ int disk_files_do(struct disk_files *files, const struct disk_record *const *run
 	case DISK_RENAME:
 		return if_there(do_rename(files, rec));
 	case DISK_JOB:
+	case DISK_OPEN:
+	case DISK_FETCH:
 	case DISK_WHAT_COUNT:
 		break;
 	}

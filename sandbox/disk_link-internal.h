@@ -16,6 +16,8 @@ struct disk {
 	struct list over;            /* struct over.link */
 	struct list room;            /* watches */
 	struct list expected;        /* struct expected.link */
+	struct list spools, pumps;   /* struct disk_spool.link, struct disk_pump.link */
+	size_t pumps_n;
 	uint64_t next_ticket;
 	struct ev_source src; /* the socket; fd -1: no writer now */
 	struct ev_timer wake, respawn;
@@ -30,6 +32,13 @@ void disk_link_commit(struct disk *, struct disk_record *);
 void disk_link_wake(struct disk *);
 void disk_link_wake_soon(struct disk *);
 void disk_link_want_room(struct disk *);
+
+/* disk_spool.c: its record at `pos` is done and goes off its chain; bytes of it were lost. */
+void disk_spool_reaped(struct disk_record *, uint64_t pos);
+void disk_spool_lost(struct disk *, uint64_t ticket);
+/* disk_flow.c: the writer speaks of a pump; there is a new writer. */
+void disk_flow_said(struct disk *, const struct disk_message *);
+void disk_flow_again(struct disk *);
 
 /* disk_link.c: those who want to know when something is done. */
 int disk_link_expect(struct disk *, const struct disk_op *, uint64_t *ret_ticket);

@@ -5,6 +5,7 @@
  * we look ourselves.  A job, whose answer may be a descriptor, is then put once more.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,13 +19,21 @@ struct expected {
 	bool placed;
 	enum disk_what what;
 	unsigned job, share;
+	uint64_t off;
+	char name[DISK_NAME_MAX];
 	size_t len;
-	char args[]; /* of a job */
+	char args[]; /* of what is answered */
 };
+
+/* Does it have an answer that nobody but the writer has? */
+static bool answers(enum disk_what what)
+{
+	return what == DISK_JOB || what == DISK_OPEN || what == DISK_FETCH;
+}
 
 int disk_link_expect(struct disk *d, const struct disk_op *op, uint64_t *ret)
 {
-	size_t len = op->what == DISK_JOB ? op->len : 0;
+	size_t len = answers(op->what) ? op->len : 0;
 	struct expected *e = malloc(sizeof(*e) + len);
 
 	if (!e)
@@ -34,7 +43,10 @@ int disk_link_expect(struct disk *d, const struct disk_op *op, uint64_t *ret)
 				.what = op->what,
 				.job = op->job,
 				.share = op->share,
+				.off = op->off,
 				.len = len };
+	if (op->name)
+		(void)snprintf(e->name, sizeof(e->name), "%s", op->name);
 	if (len)
 		memcpy(e->args, op->data, len);
 	list_add_tail(&d->expected, &e->link);
@@ -113,7 +125,9 @@ static struct expected *next_passed(struct disk *d, uint64_t end)
 
 static void ask_again(struct disk *d, struct expected *e)
 {
-	struct disk_op op = { .what = DISK_JOB,
+	struct disk_op op = { .what = e->what,
+			      .name = e->name,
+			      .off = e->off,
 			      .flags = DISK_MUST | DISK_URGENT,
 			      .data = e->args,
 			      .len = e->len,
@@ -134,7 +148,7 @@ void disk_link_again(struct disk *d)
 	struct expected *e;
 
 	while ((e = next_passed(d, end))) {
-		if (e->what == DISK_JOB)
+		if (answers(e->what))
 			ask_again(d, e);
 		else
 			tell(e, -1, NULL);

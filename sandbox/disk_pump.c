@@ -1,47 +1,259 @@
-/* disk_pump.c - pipes that the writer empties into spools by itself */
+/* disk_pump.c - pipes that the writer empties into spools by itself
+ *
+ * A pump begins when all that was put before it has been written, takes PER_TURN bytes each turn, and says how
+ * far it is when its pipe is empty, when something about it changes, and else every SAY_NS.
+ */
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/ev.h"
 #include "sandbox/disk-internal.h"
+#include "sandbox/disk_spool.h"
+
+#define PER_TURN  (1024 * 1024)
+#define PIPE_SIZE (1024 * 1024)
+#define SAY_NS    (INT64_C(5) * 1000000)
+#define WASTE     65536
+
+struct pump {
+	uint64_t ticket; /* 0: the place is free */
+	int fd;
+	uint64_t off, limit, behind, said;
+	uint64_t settle; /* offset up to which the limit does not count; settling */
+	int64_t said_at; /* ev_now() time */
+	unsigned flags;
+	bool drops, settling;
+	bool resumed; /* its offset is where the file ends */
+	bool empty;   /* nothing was in its pipe the last time */
+	char name[DISK_NAME_MAX];
+};
 
 struct disk_pumps {
 	struct disk_files *files;
 	int sock;
+	struct pump pump[DISK_PUMPS_MAX];
+	size_t n; /* places in use lie below it */
 };
 
 struct disk_pumps *disk_pumps_new(struct disk_files *files, int sock)
 {
 	struct disk_pumps *all = calloc(1, sizeof(*all));
 
-	if (all)
-		*all = (struct disk_pumps){ files, sock };
+	if (all) {
+		all->files = files;
+		all->sock = sock;
+	}
 	return all;
+}
+
+static void say(struct disk_pumps *all, struct pump *p)
+{
+	const struct disk_message msg = {
+		.says = DISK_SAYS_PUMP, .flags = p->flags, .ticket = p->ticket, .off = p->off
+	};
+
+	/* hutchd may have gone, which others notice. */
+	while (send(all->sock, &msg, sizeof(msg), MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+	p->said = p->off;
+	p->said_at = ev_now();
+	p->flags &= ~(unsigned)DISK_PUMP_SETTLED;
+}
+
+static void end(struct disk_pumps *all, struct pump *p, enum disk_pump_flags how)
+{
+	p->flags |= how;
+	say(all, p);
+	close_auto(&p->fd);
+	p->ticket = 0;
+}
+
+static void begin(struct disk_pumps *all, const struct disk_ask *ask, int fd)
+{
+	struct pump *p = all->pump;
+
+	while (p < all->pump + DISK_PUMPS_MAX && p->ticket)
+		p++;
+	if (p == all->pump + DISK_PUMPS_MAX || fd < 0) {
+		struct pump none = { .ticket = ask->ticket, .off = ask->off, .fd = fd };
+
+		end(all, &none, DISK_PUMP_STOPPED);
+		return;
+	}
+	if (p == all->pump + all->n)
+		all->n++;
+	*p = (struct pump){ .ticket = ask->ticket,
+			    .fd = fd,
+			    .off = ask->off,
+			    .said = ask->off,
+			    .limit = ask->limit,
+			    .behind = ask->behind,
+			    .resumed = ask->flags & DISK_ASKS_RESUME,
+			    .drops = ask->flags & DISK_PUMP_DROPS };
+	memcpy(p->name, ask->name, sizeof(p->name));
+	p->name[sizeof(p->name) - 1] = '\0';
+	(void)fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* failing only costs speed */
+}
+
+static void begin_settling(struct pump *p)
+{
+	int in_pipe = 0;
+
+	(void)ioctl(p->fd, FIONREAD, &in_pipe);
+	p->settling = true;
+	p->settle = p->off + (uint64_t)in_pipe;
+	p->empty = false;
 }
 
 void disk_pumps_ask(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 {
-	(void)all;
-	(void)ask;
+	struct pump *p = all->pump;
+
+	if (ask->asks == DISK_ASKS_PUMP) {
+		begin(all, ask, fd);
+		return;
+	}
 	close_auto(&fd);
+	while (p < all->pump + all->n && p->ticket != ask->ticket)
+		p++;
+	if (p == all->pump + all->n)
+		return; /* it has come to its end meanwhile */
+	if (ask->asks == DISK_ASKS_LIMIT) {
+		p->limit = ask->limit;
+		p->flags &= ~(unsigned)DISK_PUMP_LIMIT;
+	} else if (ask->asks == DISK_ASKS_SETTLE) {
+		begin_settling(p);
+	} else if (ask->asks == DISK_ASKS_STOP) {
+		end(all, p, DISK_PUMP_STOPPED);
+	}
 }
 
-bool disk_pumps_turn(struct disk_pumps *all, uint64_t tail)
+/* As splice(2) answers. */
+static ssize_t throw_away(struct pump *p, size_t len)
 {
-	(void)all;
-	(void)tail;
-	return false;
+	static char waste[WASTE];
+	ssize_t n = read(p->fd, waste, len < sizeof(waste) ? len : sizeof(waste));
+
+	if (n > 0)
+		p->flags |= DISK_PUMP_LOST;
+	return n;
+}
+
+static uint64_t room(const struct pump *p)
+{
+	uint64_t limit = p->settling && p->settle > p->limit ? p->settle : p->limit;
+
+	return limit > p->off ? limit - p->off : 0;
+}
+
+static ssize_t move(struct disk_pumps *all, struct pump *p)
+{
+	int spool = disk_files_get(all->files, p->name, false);
+	uint64_t most = room(p);
+	loff_t at = (loff_t)p->off;
+	struct stat st;
+	ssize_t n;
+
+	if (p->settling && p->settle - p->off < most)
+		most = p->settle - p->off;
+	most = most < PER_TURN ? most : PER_TURN;
+	if (spool >= 0 && p->resumed && fstat(spool, &st) == 0) {
+		if ((uint64_t)st.st_size > p->off)
+			p->off = (uint64_t)st.st_size;
+		p->resumed = false;
+		return 1; /* and look again */
+	}
+	if (spool < 0 || (p->drops && !most))
+		return throw_away(p, WASTE);
+	n = splice(p->fd, NULL, spool, &at, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	if (n > 0)
+		p->off += (uint64_t)n;
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		return throw_away(p, most);
+	return n;
+}
+
+static bool settled(struct pump *p)
+{
+	if (!p->settling || (p->off < p->settle && !p->empty))
+		return false;
+	p->settling = false;
+	p->flags |= DISK_PUMP_SETTLED;
+	return true;
+}
+
+/* True: it may go on at once. */
+static bool turn(struct disk_pumps *all, struct pump *p)
+{
+	unsigned before = p->flags;
+	bool tell;
+	ssize_t n;
+
+	if (p->flags & DISK_PUMP_LIMIT && !p->settling)
+		return false;
+	if (!room(p) && !p->drops && !p->resumed) {
+		p->flags |= DISK_PUMP_LIMIT;
+		(void)settled(p);
+		say(all, p);
+		return false;
+	}
+	n = p->settling && p->off >= p->settle ? 1 : move(all, p);
+	if (n == 0) {
+		end(all, p, DISK_PUMP_ENDED);
+		return false;
+	}
+	p->empty = n < 0;
+	tell = settled(p) || (p->flags ^ before) & DISK_PUMP_LOST;
+	if (tell || (p->off != p->said && (p->empty || ev_now() - p->said_at > SAY_NS)))
+		say(all, p);
+	return !p->empty;
+}
+
+bool disk_pumps_turn(struct disk_pumps *all, uint64_t seen)
+{
+	bool more = false;
+
+	for (struct pump *p = all->pump; p < all->pump + all->n; p++)
+		if (p->ticket && !p->empty && seen >= p->behind)
+			more |= turn(all, p);
+	return more;
 }
 
 size_t disk_pumps_wait(const struct disk_pumps *all, struct pollfd *p)
 {
-	(void)all;
-	(void)p;
-	return 0;
+	for (size_t i = 0; i < all->n; i++) {
+		const struct pump *pump = &all->pump[i];
+
+		p[i] = (struct pollfd){ .fd = pump->ticket && pump->empty ? pump->fd : -1,
+					.events = POLLIN };
+	}
+	return all->n;
+}
+
+void disk_pumps_woken(struct disk_pumps *all, const struct pollfd *p, size_t n)
+{
+	for (size_t i = 0; i < n && i < all->n; i++)
+		if (p[i].fd >= 0 && p[i].fd == all->pump[i].fd && p[i].revents)
+			all->pump[i].empty = false;
 }
 
 void disk_pumps_last(struct disk_pumps *all)
 {
-	(void)all;
+	for (struct pump *p = all->pump; p < all->pump + all->n; p++) {
+		if (!p->ticket)
+			continue;
+		begin_settling(p);
+		while (p->off < p->settle && move(all, p) > 0)
+			;
+		close_auto(&p->fd);
+		p->ticket = 0;
+	}
 }

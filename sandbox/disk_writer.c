@@ -37,6 +37,7 @@ struct writer {
 	struct disk_files files;
 	struct disk_pumps *pumps;
 	uint64_t scan, tail;
+	uint64_t seen; /* the farthest that scan was: what is lossy is done below it */
 	uint64_t held[HELD_MAX]; /* hashes of names */
 	size_t held_n;           /* above HELD_MAX: every name is */
 	int error;               /* of the first that is held */
@@ -207,15 +208,19 @@ static void move_tail(struct writer *w)
 	say_room(w);
 }
 
+/* What is answered. */
 static void do_job(struct writer *w, struct disk_record *rec)
 {
 	struct disk_message msg = { .says = DISK_SAYS_DONE, .ticket = rec->ticket };
 	int fd = -1, r;
 
-	if (rec->number >= w->plan.jobs_n)
-		_exit(1);
-	r = w->plan.jobs[rec->number](w->plan.job_arg, w->plan.dirfd, disk_record_data(rec),
-				      rec->len, &fd, &msg.err);
+	if (rec->what != DISK_JOB)
+		r = fd = disk_files_answer(&w->files, rec);
+	else if (rec->number < w->plan.jobs_n)
+		r = w->plan.jobs[rec->number](w->plan.job_arg, w->plan.dirfd, disk_record_data(rec),
+					      rec->len, &fd, &msg.err);
+	else
+		r = -EINVAL;
 	if (r < 0 && !msg.err.code)
 		(void)err_set(&msg.err, -r, "state directory");
 	mark_done(rec);
@@ -291,9 +296,9 @@ static bool work(struct writer *w)
 	if (w->scan == head)
 		return false;
 	rec = at(w, w->scan);
-	if (is_done(rec) || rec->what == DISK_PAD)
+	if (is_done(rec) || rec->what == DISK_PAD) {
 		w->scan += rec->size;
-	else if (rec->what == DISK_JOB) {
+	} else if (rec->what == DISK_JOB || rec->what == DISK_OPEN || rec->what == DISK_FETCH) {
 		do_job(w, rec);
 		w->scan += rec->size;
 	} else if (w->held_n && (is_held(w, disk_record_name(rec)) ||
@@ -312,6 +317,7 @@ static void come_round(struct writer *w)
 {
 	struct disk_shared *s = w->plan.ring.shared;
 
+	w->seen = w->scan;
 	atomic_store(&s->error, w->held_n ? w->error : 0);
 	if (w->held_n && ev_now() >= w->retry_at) {
 		w->held_n = 0;
@@ -360,19 +366,29 @@ static int wait_ms(const struct writer *w)
 	return !w->held_n ? -1 : left < 0 ? 0 : (int)(left / 1000000) + 1;
 }
 
+/* At the socket and the pipes. */
+static void look(struct writer *w, int timeout_ms)
+{
+	struct pollfd p[1 + DISK_PUMPS_MAX];
+	size_t n = disk_pumps_wait(w->pumps, p + 1);
+
+	p[0] = (struct pollfd){ .fd = w->alone ? -1 : w->plan.sock, .events = POLLIN };
+	if (poll(p, (nfds_t)n + 1, timeout_ms) <= 0)
+		return;
+	disk_pumps_woken(w->pumps, p + 1, n);
+	if (p[0].revents)
+		hear(w);
+}
+
 /* Until there is something to do. */
 static void sleep_for_work(struct writer *w)
 {
 	struct disk_shared *s = w->plan.ring.shared;
-	struct pollfd p[1 + DISK_PUMPS_MAX];
-	nfds_t n = 1 + (nfds_t)disk_pumps_wait(w->pumps, p + 1);
 
-	p[0] = (struct pollfd){ .fd = w->alone ? -1 : w->plan.sock, .events = POLLIN };
 	atomic_store(&s->asleep, 1);
 	/* hutchd moves head, then looks whether we sleep. */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&s->head) == w->scan)
-		(void)poll(p, n, wait_ms(w));
+	look(w, atomic_load(&s->head) == w->scan ? wait_ms(w) : 0);
 	atomic_store(&s->asleep, 0);
 	say_room(w);
 }
@@ -403,12 +419,12 @@ _Noreturn void disk_writer_main(const struct disk_writer_plan *plan)
 
 		if (!more)
 			come_round(&w);
-		more |= disk_pumps_turn(w.pumps, w.tail);
+		more |= disk_pumps_turn(w.pumps, w.seen);
 		if (!more && finished(&w))
 			_exit(0);
 		if (!more)
 			sleep_for_work(&w);
-		if (!w.alone && (!more || round % HEAR_EVERY == 0))
-			hear(&w);
+		else if (round % HEAR_EVERY == 0)
+			look(&w, 0);
 	}
 }

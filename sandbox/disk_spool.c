@@ -1,0 +1,166 @@
+/* disk_spool.c - the bytes of spools in the ring
+ *
+ * The records of one spool are chained in the order of their offsets, record.next, from
+ * spool.first on.  reap() in disk.c takes those that are done off the chain, so that none of a chain
+ * is ever overwritten.
+ */
+#include "sandbox/disk_spool.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sandbox/disk_link-internal.h"
+
+void disk_spool_init(struct disk *d, struct disk_spool *sp, uint64_t size,
+		     void (*changed)(struct disk_spool *))
+{
+	*sp = (struct disk_spool){ .size = size, .changed = changed, .ticket = d->next_ticket++ };
+	list_init(&sp->link);
+	list_add_tail(&d->spools, &sp->link);
+}
+
+static struct disk_record *at(const struct disk *d, uint64_t link)
+{
+	return disk_ring_at(&d->ring, link - 1);
+}
+
+void disk_spool_done(struct disk *d, struct disk_spool *sp)
+{
+	for (uint64_t pos = sp->first; pos; pos = at(d, pos)->next)
+		at(d, pos)->spool = NULL;
+	if (sp->ticket)
+		list_del(&sp->link);
+	*sp = (struct disk_spool){ .size = sp->size, .lost = sp->lost };
+}
+
+void disk_spool_reaped(struct disk_record *rec, uint64_t pos)
+{
+	struct disk_spool *sp = rec->spool;
+
+	sp->first = rec->next;
+	if (sp->last == pos + 1)
+		sp->last = 0;
+	if (sp->cursor == pos + 1)
+		sp->cursor = 0;
+}
+
+void disk_spool_lost(struct disk *d, uint64_t ticket)
+{
+	struct disk_spool *sp;
+
+	list_for_each (sp, &d->spools, link)
+		if (sp->ticket == ticket && !sp->lost) {
+			sp->lost = true;
+			if (sp->changed)
+				sp->changed(sp);
+			return;
+		}
+}
+
+static size_t record_size(const char *name, size_t len)
+{
+	size_t n = sizeof(struct disk_record) + strlen(name) + 2 + len;
+
+	return (n + DISK_ALIGN - 1) & ~(size_t)(DISK_ALIGN - 1);
+}
+
+ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk_fill *fill)
+{
+	size_t len = fill->len < DISK_FILL_MAX ? fill->len : DISK_FILL_MAX;
+	size_t name_len = strlen(fill->name);
+	struct disk_record *rec =
+		disk_link_reserve(d, record_size(fill->name, len), fill->share, false);
+	uint64_t pos = d->head + 1;
+	ssize_t n;
+
+	if (!rec) {
+		disk_link_want_room(d);
+		return -ENOBUFS;
+	}
+	n = read(fill->fd, (char *)(rec + 1) + name_len + 2, len);
+	if (n <= 0)
+		return n < 0 ? errno == EINTR ? -EAGAIN : -errno : 0;
+	*rec = (struct disk_record){
+		.size = (uint32_t)record_size(fill->name, (size_t)n),
+		.what = DISK_WRITE,
+		.flags = DISK_LOSSY,
+		.share = fill->share % DISK_SHARES,
+		.off = sp->size,
+		.ticket = sp->ticket,
+		.spool = sp,
+		.name_len = (uint32_t)name_len,
+		.len = (uint32_t)n,
+	};
+	memcpy(rec + 1, fill->name, name_len + 1);
+	((char *)(rec + 1))[name_len + 1] = '\0';
+	if (sp->last)
+		at(d, sp->last)->next = pos;
+	else
+		sp->first = pos;
+	sp->last = pos;
+	sp->size += (uint64_t)n;
+	disk_link_commit(d, rec);
+	disk_link_wake_soon(d);
+	return n;
+}
+
+size_t disk_spool_peek(struct disk *d, struct disk_spool *sp, void *bytes, size_t len, uint64_t off)
+{
+	uint64_t pos = sp->cursor && at(d, sp->cursor)->off <= off ? sp->cursor : sp->first;
+	size_t done = 0;
+
+	for (; pos && done < len; pos = at(d, pos)->next) {
+		const struct disk_record *rec = at(d, pos);
+		uint64_t from = off + done, n;
+
+		if (from < rec->off) /* it is in front of all that the ring has */
+			break;
+		if (from >= rec->off + rec->len)
+			continue;
+		n = rec->off + rec->len - from;
+		n = n < len - done ? n : len - done;
+		memcpy((char *)bytes + done, disk_record_data(rec) + (from - rec->off), n);
+		done += n;
+		sp->cursor = pos;
+	}
+	return done;
+}
+
+/* --- from the disk --- */
+
+ssize_t disk_read_cached(int fd, void *bytes, size_t len, uint64_t off)
+{
+	struct iovec iov = { bytes, len };
+	ssize_t n = preadv2(fd, &iov, 1, (off_t)off, RWF_NOWAIT);
+
+	if (n >= 0)
+		return n;
+	/* Where it cannot be known, it is taken to wait. */
+	return errno == EOPNOTSUPP || errno == EINTR ? -EAGAIN : -errno;
+}
+
+int disk_open(struct disk *d, const char *name, struct disk_done *done, struct err *err)
+{
+	const struct disk_op op = {
+		.what = DISK_OPEN, .flags = DISK_MUST | DISK_URGENT, .name = name, .done = done
+	};
+
+	return disk_put(d, &op, err);
+}
+
+int disk_fetch(struct disk *d, const char *name, uint64_t off, size_t len, struct disk_done *done,
+	       struct err *err)
+{
+	const struct disk_op op = { .what = DISK_FETCH,
+				    .flags = DISK_MUST | DISK_URGENT,
+				    .name = name,
+				    .off = off,
+				    .data = &len,
+				    .len = sizeof(len),
+				    .done = done };
+
+	return disk_put(d, &op, err);
+}

@@ -1,0 +1,456 @@
+/* Bytes of commands: through the ring and found there, through a pump, limits, and a writer that dies. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/watch.h"
+#include "sandbox/disk_spool.h"
+#include "tests/unit/tap.h"
+
+#define PATIENCE_MS 20000
+
+static char dir[] = "/tmp/hutch-disk-XXXXXX";
+static struct ev_loop loop;
+static int at;
+
+#define turn_until(cond)                                                  \
+	({                                                                \
+		int64_t end_ = ev_now() + (int64_t)PATIENCE_MS * 1000000; \
+                                                                          \
+		while (!(cond) && ev_now() < end_)                        \
+			(void)ev_turn(&loop, 100);                        \
+		(cond);                                                   \
+	})
+
+static struct disk *begin(size_t size, int keep)
+{
+	struct disk_config config = { .loop = &loop, .dirfd = at, .keep = keep, .size = size };
+	struct disk *d = NULL;
+
+	if (disk_new(&d, &config, NULL) < 0)
+		exit(1);
+	return d;
+}
+
+static uint64_t size_of(const char *name)
+{
+	struct stat st;
+
+	return fstatat(at, name, &st, 0) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* Every byte tells where it stands. */
+static char byte_at(uint64_t off)
+{
+	return (char)(off * 7 + off / 251);
+}
+
+static void make_pipe(int fd[2])
+{
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		exit(1);
+	(void)fcntl(fd[0], F_SETFL, O_NONBLOCK);
+}
+
+static size_t put_bytes(int fd, uint64_t off, size_t len)
+{
+	char bytes[65536];
+	size_t done = 0;
+
+	while (done < len) {
+		size_t n = len - done < sizeof(bytes) ? len - done : sizeof(bytes);
+		ssize_t wrote;
+
+		for (size_t i = 0; i < n; i++)
+			bytes[i] = byte_at(off + done + i);
+		wrote = write(fd, bytes, n);
+		if (wrote <= 0)
+			break;
+		done += (size_t)wrote;
+	}
+	return done;
+}
+
+static long long wrong_in(const char *name)
+{
+	auto_buf struct buf text = { 0 };
+	long long bad = 0;
+
+	(void)file_read(at, name, &text, NULL);
+	for (size_t i = 0; i < text.len; i++)
+		bad += text.data[i] != byte_at(i);
+	return bad;
+}
+
+/* --- through the ring --- */
+
+static long long wrong_in_ring(struct disk *d, struct disk_spool *sp, size_t step)
+{
+	char bytes[5000];
+	long long bad = 0;
+
+	for (uint64_t off = 0; off < sp->size;) {
+		size_t n = disk_spool_peek(d, sp, bytes, step, off);
+
+		if (!n)
+			return -1;
+		for (size_t i = 0; i < n; i++)
+			bad += bytes[i] != byte_at(off + i);
+		off += n;
+	}
+	return bad;
+}
+
+static void test_fill(void)
+{
+	struct disk *d = begin(1 << 20, -1);
+	struct disk_spool a, b;
+	struct disk_fill fill = { .name = "filled", .len = 100000 };
+	int fd[2];
+	char byte;
+
+	disk_spool_init(d, &a, 0, NULL);
+	disk_spool_init(d, &b, 0, NULL);
+	make_pipe(fd);
+	fill.fd = fd[0];
+	is_int(disk_spool_fill(d, &a, &fill), -EAGAIN, "fill: an empty pipe");
+	(void)kill(disk_writer_pid(d), SIGSTOP);
+	for (int i = 0; i < 100; i++) {
+		(void)put_bytes(fd[1], a.size, 1 + (size_t)i * 13 % 500);
+		(void)disk_spool_fill(d, &a, &fill);
+		if (i % 3 == 0) {
+			(void)put_bytes(fd[1], b.size, 10);
+			fill.name = "other";
+			(void)disk_spool_fill(d, &b, &fill);
+			fill.name = "filled";
+		}
+	}
+	ok(a.size > 10000 && b.size == 340, "fill: %d bytes", (int)a.size);
+	is_int(wrong_in_ring(d, &a, 5000), 0, "peek: all of it");
+	is_int(wrong_in_ring(d, &a, 1), 0, "peek: byte by byte");
+	is_int(wrong_in_ring(d, &b, 7), 0, "peek: the other one");
+	is_int((long long)disk_spool_peek(d, &a, &byte, 1, a.size), 0, "peek: at its end");
+	(void)kill(disk_writer_pid(d), SIGCONT);
+	is_int(disk_wait(d, PATIENCE_MS), 0, "fill: written");
+	is_int((long long)size_of("filled"), (long long)a.size, "fill: as many bytes");
+	is_int(wrong_in("filled") + wrong_in("other"), 0, "fill: the right ones");
+	(void)disk_has_room(d, 0); /* looks how far the writer is */
+	is_int((long long)disk_spool_peek(d, &a, &byte, 1, 0), 0, "peek: they are on the disk");
+	(void)put_bytes(fd[1], a.size, 10);
+	(void)disk_spool_fill(d, &a, &fill);
+	disk_spool_done(d, &b);
+	ok(disk_spool_peek(d, &a, &byte, 1, a.size - 1) == 1 && byte == byte_at(a.size - 1),
+	   "peek: and what came later");
+	(void)close(fd[1]);
+	is_int(disk_spool_fill(d, &a, &fill), 0, "fill: the end of a pipe");
+	disk_spool_done(d, &a);
+	disk_free(d);
+	(void)close(fd[0]);
+	is_int(wrong_in("filled"), 0, "fill: what was forgotten is written");
+}
+
+/* Round and round the ring, while a reader follows. */
+static void test_follow(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct disk_spool sp;
+	struct disk_fill fill = { .name = "followed", .len = 5000 };
+	auto_close int file = openat(at, "followed", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	uint64_t off = 0;
+	long long bad = 0;
+	int fd[2];
+
+	disk_spool_init(d, &sp, 0, NULL);
+	make_pipe(fd);
+	fill.fd = fd[0];
+	while (sp.size < 3000000) {
+		char bytes[3000];
+		ssize_t n;
+
+		(void)put_bytes(fd[1], sp.size, 1 + sp.size % 4000);
+		while (disk_spool_fill(d, &sp, &fill) == -ENOBUFS)
+			(void)ev_turn(&loop, 10);
+		n = (ssize_t)disk_spool_peek(d, &sp, bytes, sizeof(bytes), off);
+		if (n == 0 && (n = disk_read_cached(file, bytes, sizeof(bytes), off)) < 0)
+			n = pread(file, bytes, sizeof(bytes), (off_t)off);
+		for (ssize_t i = 0; i < n; i++)
+			bad += bytes[i] != byte_at(off + (uint64_t)i);
+		bad += n <= 0 && off < sp.size;
+		off += n > 0 ? (uint64_t)n : 0;
+		(void)ev_turn(&loop, 0);
+	}
+	is_int(bad, 0, "follow: a reader always finds the next byte");
+	disk_spool_done(d, &sp);
+	disk_free(d);
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+}
+
+/* --- from the disk --- */
+
+struct answer {
+	struct disk_done done;
+	int calls, fd, code;
+};
+
+static void on_answer(struct disk_done *done, int fd, const struct err *err)
+{
+	struct answer *a = container_of(done, struct answer, done);
+
+	a->calls++;
+	a->fd = fd;
+	a->code = err ? err->code : 0;
+}
+
+static void test_fetch(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct answer open = { .done.fn = on_answer }, fetch = open, none = open;
+	char bytes[100] = "";
+
+	is_int(disk_open(d, "filled", &open.done, NULL), 0, "open: asked");
+	is_int(disk_fetch(d, "filled", 1000, 50, &fetch.done, NULL), 0, "fetch: asked");
+	(void)disk_open(d, "none", &none.done, NULL);
+	ok(turn_until(open.calls && fetch.calls && none.calls), "answered");
+	is_int(none.code, ENOENT, "open: what is not there");
+	ok(pread(open.fd, bytes, 1, 5) == 1 && bytes[0] == byte_at(5), "open: a descriptor");
+	ok(pread(fetch.fd, bytes, 100, 0) == 50 && bytes[49] == byte_at(1049), "fetch: the bytes");
+	close_auto(&open.fd);
+	close_auto(&fetch.fd);
+	disk_free(d);
+}
+
+/* --- pumps --- */
+
+struct flow {
+	struct disk_pump pump;
+	unsigned seen; /* flags */
+	int calls;
+};
+
+static void on_flow(struct disk_pump *p)
+{
+	struct flow *f = container_of(p, struct flow, pump);
+
+	f->seen |= p->flags;
+	f->calls++;
+}
+
+static int start(struct disk *d, struct flow *f, const struct disk_pump_start *how)
+{
+	*f = (struct flow){ .pump.changed = on_flow };
+	return disk_pump_start(d, &f->pump, how, NULL);
+}
+
+/* A child that writes `len` bytes and ends. */
+static pid_t flood(int fd, int other, size_t len)
+{
+	pid_t pid;
+
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		(void)close(other);
+		_exit(put_bytes(fd, 0, len) != len);
+	}
+	(void)close(fd);
+	return pid;
+}
+
+static void test_pump(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2], status;
+	pid_t pid;
+
+	make_pipe(fd);
+	pid = flood(fd[1], fd[0], 30 << 20);
+	is_int(start(d, &f, &(struct disk_pump_start){ "pumped", fd[0], 0, 1 << 30, false }), 0,
+	       "pump: starts");
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "pump: to the end");
+	is_int((long long)f.pump.size, 30 << 20, "pump: its size");
+	is_int((long long)size_of("pumped"), 30 << 20, "pump: that of the file");
+	is_int(wrong_in("pumped"), 0, "pump: the right bytes");
+	ok(f.calls < 2000, "pump: %d messages", f.calls);
+	ok(!(f.seen & (DISK_PUMP_LOST | DISK_PUMP_LIMIT)), "pump: nothing was lost");
+	(void)waitpid(pid, &status, 0);
+	disk_pump_done(&f.pump);
+	disk_free(d);
+	(void)close(fd[0]);
+}
+
+/* First through the ring, then by a pump, then through the ring again. */
+static void test_change(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct disk_spool sp;
+	struct disk_fill fill = { .name = "both", .len = 5000 };
+	struct flow f;
+	int fd[2];
+
+	disk_spool_init(d, &sp, 0, NULL);
+	make_pipe(fd);
+	fill.fd = fd[0];
+	for (int i = 0; i < 20; i++) {
+		(void)put_bytes(fd[1], sp.size, 1000);
+		(void)disk_spool_fill(d, &sp, &fill);
+	}
+	(void)put_bytes(fd[1], sp.size, 50000);
+	is_int(start(d, &f, &(struct disk_pump_start){ "both", fd[0], sp.size, 1 << 20, false }), 0,
+	       "change: to a pump");
+	ok(turn_until(f.pump.size == 70000), "change: it goes on");
+	disk_pump_stop(&f.pump);
+	ok(turn_until(f.seen & DISK_PUMP_STOPPED), "change: back");
+	sp.size = f.pump.size;
+	(void)put_bytes(fd[1], sp.size, 3000);
+	is_int(disk_spool_fill(d, &sp, &fill), 3000, "change: through the ring");
+	is_int(disk_wait(d, PATIENCE_MS), 0, "change: written");
+	is_int((long long)size_of("both"), 73000, "change: all of it");
+	is_int(wrong_in("both"), 0, "change: in order");
+	disk_spool_done(d, &sp);
+	disk_free(d);
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+}
+
+static void test_limit(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2], left = 0;
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 60000);
+	(void)start(d, &f, &(struct disk_pump_start){ "limited", fd[0], 0, 20000, false });
+	ok(turn_until(f.pump.flags & DISK_PUMP_LIMIT), "limit: reached");
+	(void)ioctl(fd[0], FIONREAD, &left);
+	ok(f.pump.size == 20000 && left == 40000, "limit: the rest is in the pipe");
+	disk_pump_limit(&f.pump, 30000);
+	ok(turn_until(f.pump.size == 30000), "limit: another one");
+	disk_pump_settle(&f.pump);
+	ok(turn_until(f.seen & DISK_PUMP_SETTLED), "limit: settled");
+	is_int((long long)f.pump.size, 60000, "limit: with all that was in the pipe");
+	(void)put_bytes(fd[1], 60000, 10);
+	(void)usleep(20000);
+	(void)ev_turn(&loop, 0);
+	is_int((long long)f.pump.size, 60000, "limit: and not more");
+	disk_pump_settle(&f.pump);
+	ok(turn_until(f.pump.size == 60010 && f.pump.flags & DISK_PUMP_SETTLED), "limit: again");
+	is_int(wrong_in("limited"), 0, "limit: the right bytes");
+	(void)close(fd[1]);
+	disk_pump_limit(&f.pump, 1 << 20);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "limit: the end");
+	(void)close(fd[0]);
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 60000);
+	(void)start(d, &f, &(struct disk_pump_start){ "dropped", fd[0], 0, 20000, true });
+	(void)close(fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "drop: runs on to its end");
+	ok(f.pump.size == 20000 && f.seen & DISK_PUMP_LOST, "drop: and says so");
+	(void)close(fd[0]);
+	disk_free(d);
+}
+
+/* --- deaths --- */
+
+static void test_writer_dies(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2];
+
+	make_pipe(fd);
+	(void)flood(fd[1], fd[0], 60 << 20);
+	(void)start(d, &f, &(struct disk_pump_start){ "dies", fd[0], 0, 1 << 30, false });
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = f.pump.size;
+
+		(void)turn_until(f.pump.size > before + (1 << 20) || f.seen & DISK_PUMP_ENDED);
+		if (disk_writer_pid(d) > 0)
+			(void)kill(disk_writer_pid(d), SIGKILL);
+	}
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "writer killed: the next one goes on");
+	is_int((long long)f.pump.size, 60 << 20, "writer killed: nothing is lost");
+	is_int(wrong_in("dies"), 0, "writer killed: nor doubled");
+	disk_free(d);
+	(void)close(fd[0]);
+	(void)wait(NULL);
+}
+
+static _Noreturn void owner(int keep)
+{
+	struct disk *d;
+	struct disk_spool sp;
+	struct flow f;
+	struct disk_fill fill = { .name = "own-ring", .len = 5000 };
+	int a[2], b[2];
+
+	if (ev_init(&loop, NULL) < 0)
+		_exit(1);
+	d = begin(1 << 18, keep);
+	disk_spool_init(d, &sp, 0, NULL);
+	make_pipe(a);
+	make_pipe(b);
+	(void)put_bytes(b[1], 0, 50000);
+	(void)start(d, &f, &(struct disk_pump_start){ "own-pipe", b[0], 0, 1 << 20, false });
+	fill.fd = a[0];
+	(void)put_bytes(a[1], 0, 4000);
+	(void)disk_spool_fill(d, &sp, &fill);
+	(void)kill(getpid(), SIGKILL);
+	_exit(1);
+}
+
+static void test_owner_dies(void)
+{
+	int keep = openat(at, "keep", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	pid_t pid;
+
+	(void)flock(keep, LOCK_EX);
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		owner(keep);
+	(void)waitpid(pid, NULL, 0);
+	(void)close(keep);
+	keep = openat(at, "keep", O_RDWR | O_CLOEXEC);
+	(void)flock(keep, LOCK_EX);
+	is_int((long long)size_of("own-ring"), 4000, "owner killed: what was in the ring");
+	is_int((long long)size_of("own-pipe"), 50000, "owner killed: what was in a pumped pipe");
+	is_int(wrong_in("own-ring") + wrong_in("own-pipe"), 0, "owner killed: the right bytes");
+	(void)close(keep);
+}
+
+int main(void)
+{
+	char cmd[64];
+
+	if (!mkdtemp(dir) || ev_init(&loop, NULL) < 0)
+		return 1;
+	(void)signal(SIGPIPE, SIG_IGN);
+	at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	test_fill();
+	test_follow();
+	test_fetch();
+	test_pump();
+	test_change();
+	test_limit();
+	test_writer_dies();
+	test_owner_dies();
+	ev_done(&loop);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	ok(system(cmd) == 0, "cleaned up");
+	return tap_done();
+}
