@@ -51,7 +51,7 @@ hutch_agent := $(filter-out $(agent_lib) $(if $(agent_own_libc),,agent/libc.c),$
 programs  := $B/hutchd $B/hutch-agent $B/hutch
 units     := $(t_unit:tests/unit/%.c=$B/unit/%)
 replays   := $(t_fuzz:tests/fuzz/fuzz_%.c=$B/fuzz/replay_%)
-helpers   := $B/flow $B/park
+helpers   := $B/flow $B/park $B/slowfs
 benches   := $B/bench/bench $B/bench/bench_true $B/bench/bench_bare
 
 # ---- flags ----
@@ -110,6 +110,9 @@ $B/flow: $B/static/tests/flow.o
 # Many readers that wait; for the benchmarks too.
 $B/park: $B/static/tests/park.o
 	$(CC) $(LD_STATIC) $^ -o $@ -pthread
+# A file system with a slow disk, for a test.
+$B/slowfs: $(call obj,tests/slow/slowfs.c)
+	$(CC) $(LD_ALL) $^ -o $@ $(LIBS)
 
 # The rooms as archives, for tests and benchmarks: each takes what it needs.
 $B/lib/base.a:    $(call obj,$(base))

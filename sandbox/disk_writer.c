@@ -406,6 +406,7 @@ _Noreturn void disk_writer_main(const struct disk_writer_plan *plan)
 
 	ignore_signals();
 	keep_descriptors(&w.plan);
+	(void)!chdir("/");
 	(void)setsid(); /* a terminal's keys are hutchd's */
 	rename_process();
 	drop_capabilities();

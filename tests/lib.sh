@@ -89,6 +89,7 @@ errno_text() {
 		ESTALE) text+='|Stale file handle' ;;
 		EIO) text+='|Input/output error' ;;
 		EXDEV) text+='|Invalid cross-device link' ;;
+		ENOSPC) text+='|No space left on device' ;;
 		ENOSYS) text+='|Function not implemented' ;;
 		EOPNOTSUPP) text+='|Operation not supported' ;;
 		EROFS) text+='|Read-only file system' ;;
