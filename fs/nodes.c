@@ -156,12 +156,14 @@ const struct node_def node_table[] = {
 		.writes = "{ begins a JSON request and [ a JSON array, the argv: it commits in the "
 			  "write that completes it.  Anything else is a shell script, which commits "
 			  "when its writer closes.  A handle that is not open for reading takes one "
-			  "command.",
+			  "command.  A write waits while the disk of the state directory is slow and "
+			  "as much as may be waits for it already.",
 		.errors = "EINVAL, the request is not right, or a text holds a NUL; E2BIG, more than "
 			  "1 MiB, or an argument of 128 KiB; EBUSY, a second command; ESRCH, the "
 			  "sandbox is stopped or failed, and the request is not one with an id that it "
-			  "took before; EDQUOT, there are too many commands, or they "
-			  "are too long together, or this user's open files hold too much.  A command "
+			  "took before; EDQUOT, there are too many commands, or they are too long "
+			  "together, or this user's open files hold too much; ENOSPC or another, the "
+			  "state directory takes nothing now.  A command "
 			  "that cannot be started is no "
 			  "error: the node exists, and its result says why.  A handle that refused a "
 			  "write answers later ones alike, and last is gone until the next command is "

@@ -361,6 +361,14 @@ static void on_sock(struct ev_source *src, uint32_t events)
 	hear(container_of(src, struct disk, src));
 }
 
+static void on_released(struct ev_source *src)
+{
+	struct disk *d = container_of(src, struct disk, src);
+
+	if (d->ended)
+		free(d);
+}
+
 /* --- the writer --- */
 
 static int start_writer(struct disk *d, struct err *err)
@@ -390,7 +398,7 @@ static int start_writer(struct disk *d, struct err *err)
 		return err_set(err, r, "start the writer");
 	}
 	d->started = ev_now();
-	d->src = (struct ev_source){ .fd = pair[0], .ready = on_sock };
+	d->src.fd = pair[0]; /* the rest as it is: the loop may have it in its hands */
 	r = ev_add(d->loop, &d->src, EPOLLIN);
 	return r < 0 ? err_set(err, -r, "watch the writer") : 0;
 }
@@ -419,7 +427,8 @@ int disk_new(struct disk **ret, const struct disk_config *config, struct err *er
 		return err_set(err, ENOMEM, "begin to write");
 	d->config = *config;
 	d->loop = config->loop;
-	d->src.fd = d->pid = -1;
+	d->src = (struct ev_source){ .fd = -1, .ready = on_sock, .release = on_released };
+	d->pid = -1;
 	d->next_ticket = 1;
 	list_init(&d->room);
 	list_init(&d->over);
@@ -506,5 +515,7 @@ void disk_free(struct disk *d)
 	disk_link_done(d);
 	if (d->ring.shared)
 		(void)munmap(d->ring.shared, HEADER_SIZE + d->ring.size);
-	free(d);
+	d->ended = true;
+	if (!d->src.next_dead) /* else when the loop lets go of it */
+		free(d);
 }

@@ -21,6 +21,7 @@ struct disk {
 	uint64_t next_ticket;
 	struct ev_source src; /* the socket; fd -1: no writer now */
 	struct ev_timer wake, respawn;
+	bool ended; /* freed but for the loop */
 	pid_t pid;
 	int64_t started; /* ev_now() time of the writer */
 };

@@ -37,7 +37,7 @@ struct writer {
 	struct disk_files files;
 	struct disk_pumps *pumps;
 	uint64_t scan, tail;
-	uint64_t seen; /* the farthest that scan was: what is lossy is done below it */
+	uint64_t seen;           /* the farthest that scan was: what is lossy is done below it */
 	uint64_t held[HELD_MAX]; /* hashes of names */
 	size_t held_n;           /* above HELD_MAX: every name is */
 	int error;               /* of the first that is held */
