@@ -320,7 +320,7 @@ static bool hear_one(struct disk *d, bool *ret_end)
 	if (msg.says == DISK_SAYS_ROOM)
 		on_room(d);
 	else if (msg.says == DISK_SAYS_LOST)
-		disk_spool_lost(d, msg.ticket);
+		disk_spool_lost(d, msg.ticket, msg.off);
 	else if (msg.says == DISK_SAYS_PUMP)
 		disk_flow_said(d, &msg);
 	else

@@ -14,10 +14,10 @@
  * A writer that dies is replaced by another one on the same ring; operations are such that doing
  * one twice does no harm.
  *
- * Order: operations on one name, in the order in which they were put.  Of different names too, but
- * that one the disk does not take (full, damaged) is tried again each second, until it does, and
- * does not hold up what comes behind it for other names: removing is what makes room.  As long
- * as there is such a one, disk_fault() says so.
+ * Order: operations on one name, in the order in which they were put.  Of different names
+ * too, but that one that the disk does not take (full, damaged) is tried again each second
+ * until it does, and holds up neither what comes behind it for other names nor the removal
+ * of its own, which is what makes room.  As long as there is such a one, disk_fault() says so.
  *
  * Names are relative to the state directory, no part of them may be a link of a stranger's.
  */
@@ -69,8 +69,8 @@ enum disk_what {
 };
 
 enum disk_flags {
-	DISK_LOSSY =
-		1 << 0, /* DISK_WRITE: what the disk does not take is dropped, not tried again */
+	/* DISK_WRITE: what the disk will never take is dropped, not tried again; a full one may. */
+	DISK_LOSSY = 1 << 0,
 	DISK_TRUNCATE = 1 << 1, /* DISK_WRITE: the file is empty before */
 	DISK_URGENT = 1 << 2,   /* the writer is woken at once */
 	/* Never -EAGAIN: takes the part of the ring that is kept for small things that must not wait

@@ -36,7 +36,7 @@ void disk_link_want_room(struct disk *);
 
 /* disk_spool.c: its record at `pos` is done and goes off its chain; bytes of it were lost. */
 void disk_spool_reaped(struct disk_record *, uint64_t pos);
-void disk_spool_lost(struct disk *, uint64_t ticket);
+void disk_spool_lost(struct disk *, uint64_t ticket, uint64_t off);
 /* disk_flow.c: the writer speaks of a pump; there is a new writer. */
 void disk_flow_said(struct disk *, const struct disk_message *);
 void disk_flow_again(struct disk *);

@@ -33,7 +33,7 @@ void disk_spool_done(struct disk *d, struct disk_spool *sp)
 		at(d, pos)->spool = NULL;
 	if (sp->ticket)
 		list_del(&sp->link);
-	*sp = (struct disk_spool){ .size = sp->size, .lost = sp->lost };
+	*sp = (struct disk_spool){ .size = sp->size, .lost = sp->lost, .lost_at = sp->lost_at };
 }
 
 void disk_spool_reaped(struct disk_record *rec, uint64_t pos)
@@ -47,13 +47,14 @@ void disk_spool_reaped(struct disk_record *rec, uint64_t pos)
 		sp->cursor = 0;
 }
 
-void disk_spool_lost(struct disk *d, uint64_t ticket)
+void disk_spool_lost(struct disk *d, uint64_t ticket, uint64_t off)
 {
 	struct disk_spool *sp;
 
 	list_for_each (sp, &d->spools, link)
-		if (sp->ticket == ticket && !sp->lost) {
+		if (sp->ticket == ticket && (!sp->lost || off < sp->lost_at)) {
 			sp->lost = true;
+			sp->lost_at = off;
 			if (sp->changed)
 				sp->changed(sp);
 			return;

@@ -17,8 +17,8 @@
  * disk_read_cached() with a descriptor from disk_open() gives what is in memory, and does not wait;
  * for the rest disk_fetch() has the writer read.
  *
- * What the disk does not take (full, a limit on the size of files) is lost, and `lost` is set: the stream is
- * truncated.  It leaves a hole, which reads as zeroes, or as the end.
+ * What the disk will not take (a limit on the size of files, damage) is lost, and `lost` is set: the
+ * stream is truncated there.  What a full one does not take stays in the ring until it does.
  */
 #pragma once
 
@@ -26,7 +26,8 @@
 
 struct disk_spool {
 	uint64_t size; /* bytes so far */
-	bool lost;
+	bool lost;     /* what the disk did not take begins at lost_at */
+	uint64_t lost_at;
 	void (*changed)(struct disk_spool *); /* `lost` was set. May be NULL */
 
 	/* private: positions in the ring plus one, 0: none */

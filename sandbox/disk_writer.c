@@ -272,8 +272,15 @@ static void do_run(struct writer *w, uint64_t head)
 	const struct disk_record *run[RUN_MAX];
 	size_t n = collect(w, head, run);
 	int r = disk_files_do(&w->files, run, n);
-	bool held = r < 0 && !(run[0]->flags & DISK_LOSSY);
+	bool lossy = run[0]->flags & DISK_LOSSY;
+	bool held;
 
+	/* Some of it may have gone well: one at a time, it turns out where it ends. */
+	if (r < 0 && lossy && n > 1) {
+		n = 1;
+		r = disk_files_do(&w->files, run, n);
+	}
+	held = r < 0 && (!lossy || r == -ENOSPC || r == -EDQUOT);
 	for (size_t i = 0; i < n; i++) {
 		struct disk_record *rec = at(w, w->scan);
 
@@ -285,6 +292,41 @@ static void do_run(struct writer *w, uint64_t head)
 			say_outcome(w, rec, r);
 		}
 	}
+}
+
+static bool is_about(const struct disk_record *rec, const char *name)
+{
+	return rec->what != DISK_PAD && !is_done(rec) &&
+	       (strcmp(disk_record_name(rec), name) == 0 ||
+		(rec->to_len && strcmp(disk_record_to(rec), name) == 0));
+}
+
+/* What is held for a file need not be done when that is to go: else a full disk would hold on to what
+ * makes room.  False: something else is held for that name. */
+static bool overtakes(struct writer *w, const struct disk_record *rec)
+{
+	const char *name = disk_record_name(rec);
+
+	if (rec->what != DISK_UNLINK)
+		return false;
+	for (uint64_t pos = w->tail; pos < w->scan; pos += at(w, pos)->size)
+		if (is_about(at(w, pos), name) && at(w, pos)->what != DISK_WRITE)
+			return false;
+	for (uint64_t pos = w->tail; pos < w->scan; pos += at(w, pos)->size) {
+		if (!is_about(at(w, pos), name))
+			continue;
+		mark_done(at(w, pos));
+		say_outcome(w, at(w, pos), 0);
+	}
+	return true;
+}
+
+static bool must_wait(struct writer *w, const struct disk_record *rec)
+{
+	if (!w->held_n || (!is_held(w, disk_record_name(rec)) &&
+			   !(rec->to_len && is_held(w, disk_record_to(rec)))))
+		return false;
+	return !overtakes(w, rec);
 }
 
 /* Some of what there is; true: there is more. */
@@ -301,8 +343,7 @@ static bool work(struct writer *w)
 	} else if (rec->what == DISK_JOB || rec->what == DISK_OPEN || rec->what == DISK_FETCH) {
 		do_job(w, rec);
 		w->scan += rec->size;
-	} else if (w->held_n && (is_held(w, disk_record_name(rec)) ||
-				 (rec->to_len && is_held(w, disk_record_to(rec))))) {
+	} else if (must_wait(w, rec)) {
 		hold_record(w, rec, w->error);
 		w->scan += rec->size;
 	} else {

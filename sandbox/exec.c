@@ -229,7 +229,9 @@ void exec_drop(struct exec *ex)
 	exec_close_stdin(ex);
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
 		stream_end(&ex->stream[i]);
-		if (!sb->engine->closing && !sb->removed) /* else the directory goes, whole */
+		if (sb->engine->closing)
+			stream_done(&ex->stream[i]);
+		else if (!sb->removed) /* else the directory goes, whole */
 			retain_forget(&ex->stream[i]);
 	}
 	watch_fire_all(&ex->changed);
@@ -583,7 +585,7 @@ void exec_remove(struct exec *ex)
 					   .signal = SIGKILL,
 					   .code = 128 + SIGKILL };
 
-		exec_finish(ex, &res);
+		exec_finish_now(ex, &res);
 	}
 	if (!ex->removed) {
 		journal_remove(ex); /* last: a rewrite at its result keeps what is not dropped */

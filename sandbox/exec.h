@@ -93,18 +93,20 @@ struct exec {
 	unsigned silent;        /* looks at it since then that found it empty */
 	uint64_t early_signals; /* bits: to be sent right behind it */
 	struct timespec started_at;
-	int64_t started_ns;        /* ev_now() time */
-	uint32_t number;           /* its name, of a node that counts; 0: named */
-	struct list by_id;         /* sandbox.ids_list, of a request with an id */
-	struct list spooled;       /* sandbox.spooled: over, and its output may be given up */
-	unsigned holds;            /* open `hold` handles */
-	struct exec_request *base; /* see exec_base(); owned; NULL: exec_defaults() */
-	size_t request_bytes;      /* of both, as counted by quota_recount() */
+	int64_t started_ns;          /* ev_now() time */
+	uint32_t number;             /* its name, of a node that counts; 0: named */
+	struct list by_id;           /* sandbox.ids_list, of a request with an id */
+	struct exec_result *pending; /* it is over, and its streams settle; owned */
+	struct list spooled;         /* sandbox.spooled: over, and its output may be given up */
+	unsigned holds;              /* open `hold` handles */
+	struct exec_request *base;   /* see exec_base(); owned; NULL: exec_defaults() */
+	size_t request_bytes;        /* of both, as counted by quota_recount() */
 };
 
 /* Could this sandbox take a command now? ESRCH; EPERM, it is quarantined. */
 int exec_check(const struct sandbox *, struct err *);
-/* Is there room for one more, and for its node? EDQUOT. */
+/* Is there room for one more, and for its node? EDQUOT; ENOSPC and the like: the state directory takes
+ * nothing. */
 int exec_check_room(const struct sandbox *, bool node, struct err *);
 /* Makes the node and sends it to the sandbox. Takes `req` on success. ESRCH: the sandbox does not
  * run; EAGAIN-like limits have their own errno. A command that cannot start is no failure here, nor

@@ -3,7 +3,8 @@
  * exec_finish() is the one place where a result is released.  Before that exactly
  * the bytes that are in the pipes are moved to the spools, so that whoever has read
  * the result finds all that the leader wrote; the end of the streams is not
- * waited for, since children that were left behind may hold them for hours.
+ * waited for, since children that were left behind may hold them for hours.  Moving
+ * may take a while: between exec_finish() and release() the command is as if it ran.
  */
 #include <errno.h>
 #include <signal.h>
@@ -54,21 +55,20 @@ void exec_trim_later(struct sandbox *sb)
 		ev_defer(sb->engine->loop, &sb->trim);
 }
 
-void exec_finish(struct exec *ex, struct exec_result *res)
+static bool is_settling(const struct exec *ex)
+{
+	return ex->stream[EXEC_STDOUT].settling || ex->stream[EXEC_STDERR].settling;
+}
+
+static void release(struct exec *ex, struct exec_result *res)
 {
 	struct sandbox *sb = ex->sandbox;
 
-	ev_timer_cancel(&ex->deadline);
-	list_del(&ex->unsent);
-	for (size_t i = 0; i < ARRAY_SIZE(ex->child); i++)
-		close_auto(&ex->child[i]);
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
-		stream_settle(&ex->stream[i]);
 		res->stream_bytes[i] = ex->stream[i].size;
 		res->truncated |= ex->stream[i].truncated;
 		res->streams_open |= !ex->stream[i].ended;
 	}
-	watch_fire_all(&ex->writable); /* who waited for a terminal that does not come */
 	(void)clock_gettime(CLOCK_REALTIME, &res->finished_at);
 	res->started_at = ex->started_ns ? ex->started_at : ex->created_at;
 	res->duration_ms = ex->started_ns ? (ev_now() - ex->started_ns) / 1000000 : 0;
@@ -93,6 +93,46 @@ void exec_finish(struct exec *ex, struct exec_result *res)
 	/* Not now: whoever finishes a command may be walking the list that this takes others off. */
 	exec_trim_later(sb);
 	sandbox_idle(sb);
+}
+
+/* A slow disk, or a pipe that the writer has, takes a moment; then it is asked for again. */
+void exec_finish(struct exec *ex, struct exec_result *res)
+{
+	if (ex->pending) { /* it has ended already */
+		exec_result_done(res);
+		return;
+	}
+	ev_timer_cancel(&ex->deadline);
+	list_del(&ex->unsent);
+	for (size_t i = 0; i < ARRAY_SIZE(ex->child); i++)
+		close_auto(&ex->child[i]);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		stream_settle(&ex->stream[i]);
+	ex->pending = is_settling(ex) ? malloc(sizeof(*ex->pending)) : NULL;
+	if (ex->pending)
+		*ex->pending = *res;
+	else
+		release(ex, res);
+}
+
+void exec_on_settled(struct exec *ex)
+{
+	auto_free struct exec_result *res = NULL;
+
+	if (!ex->pending || is_settling(ex))
+		return;
+	res = TAKE_PTR(ex->pending);
+	release(ex, res);
+}
+
+void exec_finish_now(struct exec *ex, struct exec_result *res)
+{
+	auto_free struct exec_result *pending = NULL;
+
+	exec_finish(ex, res);
+	pending = TAKE_PTR(ex->pending);
+	if (pending)
+		release(ex, pending);
 }
 
 void exec_fail(struct exec *ex, int code, const char *error)
@@ -215,5 +255,5 @@ void exec_on_run_end(struct exec *ex, const struct err *fault)
 		res.code = CODE_ENGINE;
 		res.error = strdup(fault->code ? fault->msg : "hutchd was stopped meanwhile");
 	}
-	exec_finish(ex, &res);
+	exec_finish_now(ex, &res);
 }

@@ -90,9 +90,29 @@ static int do_ground(void *arg, int dirfd, const void *args, size_t len, int *re
 	return *ret_fd < 0 ? err_set(err, errno, "open '%s/layer'", name) : 0;
 }
 
+static int do_punch(void *arg, int dirfd, const void *args, size_t len, int *ret_fd,
+		    struct err *err)
+{
+	struct job_punch punch;
+	auto_close int fd = -1;
+
+	(void)arg;
+	(void)ret_fd;
+	if (len != sizeof(punch))
+		return err_set(err, EINVAL, "give back a part of a stream");
+	memcpy(&punch, args, sizeof(punch));
+	punch.name[sizeof(punch.name) - 1] = '\0';
+	fd = openat(dirfd, punch.name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)punch.from,
+				(off_t)(punch.to - punch.from)) < 0)
+		return err_set(err, errno, "give back a part of '%s'", punch.name);
+	return 0;
+}
+
 disk_job *const engine_jobs[JOB_COUNT] = {
 	[JOB_NOTHING] = do_nothing,
 	[JOB_GROUND] = do_ground,
+	[JOB_PUNCH] = do_punch,
 };
 
 int job_ground_ask(struct disk *disk, const struct job_ground *ground, struct disk_done *done,
@@ -106,4 +126,15 @@ int job_ground_ask(struct disk *disk, const struct job_ground *ground, struct di
 				    .done = done };
 
 	return disk_put(disk, &op, err);
+}
+
+int job_punch_ask(struct disk *disk, const struct job_punch *punch)
+{
+	const struct disk_op op = { .what = DISK_JOB,
+				    .flags = DISK_MUST,
+				    .data = punch,
+				    .len = sizeof(*punch),
+				    .job = JOB_PUNCH };
+
+	return disk_put(disk, &op, NULL);
 }

@@ -33,10 +33,9 @@
 
 #define PTMX_MAJOR    5
 #define PTMX_MINOR    2
-#define CHUNK         16384 /* a read gives no more than the line discipline holds: 4 KiB */
-#define LOOK_UP_TRIES 64    /* a mount anywhere on the machine may spoil a cached look-up */
-#define TTY_GROUP     5     /* see dev.c */
-#define EOF_DEFAULT   4     /* ^D */
+#define LOOK_UP_TRIES 64 /* a mount anywhere on the machine may spoil a cached look-up */
+#define TTY_GROUP     5  /* see dev.c */
+#define EOF_DEFAULT   4  /* ^D */
 
 /* --- opening --- */
 
@@ -227,30 +226,4 @@ int pty_type_eof(struct exec *ex, struct err *err)
 			       ex->name);
 	ex->in_line = false;
 	return 0; /* of another failure its end will tell */
-}
-
-/* --- from the master to the spool --- */
-
-ssize_t pty_drain(struct stream *st, size_t len)
-{
-	char bytes[CHUNK];
-	ssize_t n = read(st->src.fd, bytes, len < sizeof(bytes) ? len : sizeof(bytes));
-	size_t kept = 0;
-
-	if (n < 0)
-		return errno == EIO ? 0 : errno == EINTR ? -EAGAIN : -errno;
-	while (kept < (size_t)n) {
-		ssize_t w =
-			pwrite(st->spool, bytes + kept, (size_t)n - kept, (off_t)(st->size + kept));
-
-		if (w < 0 && errno == EINTR)
-			continue;
-		if (w <= 0) {
-			st->truncated = true;
-			break;
-		}
-		kept += (size_t)w;
-	}
-	st->size += kept;
-	return n;
 }

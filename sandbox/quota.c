@@ -152,8 +152,10 @@ bool quota_keeps_too_much(const struct sandbox *sb)
 
 int exec_check_room(const struct sandbox *sb, bool node, struct err *err)
 {
-	int r = node ? quota_node(sb, err) : 0;
+	int r = disk_fault(sb->engine->disk, err);
 
+	if (r == 0 && node)
+		r = quota_node(sb, err);
 	if (r == 0) /* how long it will be is not known yet */
 		r = quota_request(sb, REQUEST_MAX, err);
 	return r < 0 ? r : quota_command(sb, err);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "sandbox/jobs.h"
 #include "sandbox/sandbox-internal.h"
 
 #define SEEK_BACK   ((uint64_t)64 << 10) /* what a reader may go back, of limits above 1 MiB */
@@ -50,6 +51,12 @@ static uint64_t lower(uint64_t a, uint64_t b)
 
 /* --- what is kept, counted --- */
 
+/* So far it is written, or may be at any time. */
+static uint64_t written(const struct stream *st)
+{
+	return st->pump && st->granted > st->size ? st->granted : st->size;
+}
+
 /* Not of one that goes: nobody would take the task back. */
 static void room_later(struct sandbox *sb)
 {
@@ -60,7 +67,7 @@ static void room_later(struct sandbox *sb)
 void retain_count(struct stream *st)
 {
 	struct sandbox *sb = st->exec->sandbox;
-	uint64_t now = st->size - (sb->engine->store.no_holes ? 0 : st->given);
+	uint64_t now = written(st) - (sb->engine->store.no_holes ? 0 : st->given);
 
 	if (st->gone)
 		now = 0;
@@ -117,7 +124,7 @@ void retain_over(struct exec *ex)
 uint64_t retain_room(const struct stream *st)
 {
 	struct sandbox *sb = st->exec->sandbox;
-	uint64_t kept = st->size - st->given, limit = limit_of(st), max = sandbox_limit(sb);
+	uint64_t kept = written(st) - st->given, limit = limit_of(st), max = sandbox_limit(sb);
 
 	if (kept >= limit)
 		return 0;
@@ -128,26 +135,24 @@ uint64_t retain_room(const struct stream *st)
 
 /* --- a stream that is full --- */
 
-static struct ev_loop *loop_of(const struct stream *st)
-{
-	return st->exec->sandbox->engine->loop;
-}
-
 void retain_stall(struct stream *st)
 {
 	if (st->full)
 		return;
 	st->full = true;
 	list_add_tail(&st->exec->sandbox->stalled, &st->stalled);
-	/* EPOLLHUP cannot be left out, and would be told of again and again: so it comes once. */
-	(void)ev_mod(loop_of(st), &st->src, EPOLLONESHOT);
+	if (!st->pump)
+		stream_pause(st);
 }
 
 static void resume(struct stream *st)
 {
 	st->full = false;
 	list_del(&st->stalled);
-	(void)ev_mod(loop_of(st), &st->src, EPOLLIN);
+	if (st->pump)
+		stream_pump_resume(st);
+	else
+		stream_resume(st);
 }
 
 void retain_resume(struct sandbox *sb)
@@ -174,19 +179,18 @@ static uint64_t consumed(const struct stream *st)
 	return lower(lowest == UINT64_MAX ? st->consumed : lowest, st->size);
 }
 
-/* Gives whole blocks back; -EOPNOTSUPP: they stay, and stay counted. */
+/* Gives whole blocks back. */
 static void punch(struct stream *st)
 {
-	struct store *store = &st->exec->sandbox->engine->store;
 	uint64_t to = st->given / BLOCK * BLOCK, step = lower(PUNCH_STEP, limit_of(st) / 8);
+	struct job_punch punch = { .from = st->punched, .to = to };
 
-	if (to <= st->punched || to - st->punched < step || store->no_holes || st->spool < 0)
+	if (to <= st->punched || to - st->punched < step ||
+	    st->exec->sandbox->engine->store.no_holes)
 		return;
-	if (fallocate(st->spool, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)st->punched,
-		      (off_t)(to - st->punched)) == 0)
+	stream_spool_name(st, punch.name);
+	if (job_punch_ask(stream_disk(st), &punch) == 0)
 		st->punched = to;
-	else if (errno == EOPNOTSUPP || errno == ENOSYS)
-		store->no_holes = true;
 }
 
 void retain_consumed(struct stream *st)

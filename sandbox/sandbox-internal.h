@@ -175,8 +175,11 @@ void exec_on_exited(struct exec *, int wait_status, const struct agent_usage *);
 void exec_on_run_end(struct exec *, const struct err *fault);
 /* A failure before or instead of running: `failed: error`. */
 void exec_fail(struct exec *, int code, const char *error);
-/* `res` is filled but for times and duration. Releases the result. */
+/* `res`, which is taken, is filled but for times and duration. Releases the result when the streams
+ * are settled, or at once. */
 void exec_finish(struct exec *, struct exec_result *res);
+void exec_finish_now(struct exec *, struct exec_result *res);
+void exec_on_settled(struct exec *);
 
 /* A node as it is read back from the journal; finished. Takes req and res. */
 struct exec_record {
@@ -200,13 +203,32 @@ void exec_drop(struct exec *);
 void stream_init(struct stream *, struct exec *, enum exec_stream);
 /* Takes the pipe's reading end. */
 int stream_attach(struct stream *, int fd);
-/* Moves exactly the bytes that are in the pipe now to the spool; notices an end. */
+/* Begins to move exactly the bytes that are in the pipe now, and notices an end; while `settling` is set
+ * it goes on, and exec_on_settled() tells. */
 void stream_settle(struct stream *);
 /* Finished, from the journal: the spool's size is looked up. */
 void stream_restore(struct stream *);
 void stream_end(struct stream *);
 void stream_done(struct stream *);
 void stream_unlink(struct stream *);
+/* Among the stream*.c and retain.c: */
+#define SPOOL_NAME_LEN 64
+void stream_spool_name(const struct stream *, char out[SPOOL_NAME_LEN]);
+struct disk *stream_disk(const struct stream *);
+/* Its pipe is not looked at, or again. */
+void stream_pause(struct stream *);
+void stream_resume(struct stream *);
+void stream_settle_on(struct stream *);
+void stream_settled(struct stream *);
+void stream_close_idle(struct stream *);
+/* 0: it is open to read from; -EAGAIN: the writer opens it; -EIO. */
+int stream_want_spool(struct stream *);
+/* The writer gets its pipe, if it can; nothing else changes if it cannot. */
+void stream_pump_start(struct stream *);
+/* There may be room for more. */
+void stream_pump_resume(struct stream *);
+void stream_pump_settle(struct stream *);
+void stream_pump_done(struct stream *);
 /* retain.c: how much is kept */
 /* So many more bytes may be kept now; to make room the output of others may go. */
 uint64_t retain_room(const struct stream *);
@@ -238,9 +260,6 @@ int pty_open(struct exec *, struct err *);
 bool pty_expected(const struct exec *);
 /* Types what ends the input, as exec_end_stdin() says. */
 int pty_type_eof(struct exec *, struct err *);
-/* At most `len` bytes to the spool, which is open. > 0: so many were moved, or lost with `truncated`;
- * 0: it has hung up; -EAGAIN: nothing was written to it that has not come. */
-ssize_t pty_drain(struct stream *, size_t len);
 
 /* result.c */
 int exec_result_parse(struct exec_result *ret, const cJSON *, struct err *);

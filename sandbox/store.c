@@ -103,6 +103,15 @@ static void spread(const struct store *st)
 	}
 }
 
+/* Can a part of a file be given back?  Then a stream of any length takes no more than its limit. */
+static bool has_holes(const struct store *st)
+{
+	auto_close int fd = openat(st->fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+	return fd < 0 || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0 ||
+	       (errno != EOPNOTSUPP && errno != ENOSYS);
+}
+
 /* A file that holds one number; a missing one is `missing`. */
 static int read_number(int dirfd, const char *name, int base, uint64_t missing, uint64_t *ret,
 		       struct err *err)
@@ -153,6 +162,7 @@ static int load(struct store *st, const struct store_config *config, struct err 
 		r = make_dir(st->fd, part[i], mode[i], err);
 	if (r == 0)
 		spread(st);
+	st->no_holes = r == 0 && !has_holes(st);
 	if (r == 0)
 		r = load_secret(st, err);
 	if (r == 0)

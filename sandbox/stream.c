@@ -1,13 +1,20 @@
-/* stream.c - a command's output: from its pipe to its spool, from there to any reader
+/* stream.c - a command's output, from its pipe to its spool
  *
- * The pipe is drained by splice, so a byte is in the pipe or in the spool and
- * never only in this process: killing hutchd loses none that was drained.  The
- * spool is a file sandboxes/N/spool/SERIAL.out or .err; its offsets are the
- * stream's.  It is made with the first byte: a silent command leaves no file.
+ * The spool is a file sandboxes/N/spool/SERIAL.out or .err, written by the writer
+ * (disk.h), since the loop does not wait for a disk; the offset of a byte is the
+ * same in the stream and in the file, which is made with the first byte: a silent
+ * command leaves none.  A byte is in the pipe, in the memory that is shared with the
+ * writer, or in the spool, never in this process alone: killing hutchd loses none
+ * that was taken.
  *
- * States: attached (the pipe is open) -> ended.  Between them it may stall and go
- * on again any number of times: see retain.c.  The spool's descriptor is held while
- * the pipe is open and there was a byte, or while somebody reads.
+ *	quiet		the loop reads the pipe into the shared memory; nearly all streams
+ *	busy		the writer has the pipe, and splices (stream_pump.c)
+ *	stalled		full: out of the loop until readers have consumed some (retain.c)
+ *	starved		the disk is slow, and its owner's part of the memory full: out of
+ *			the loop until there is room
+ *	ended
+ *
+ * stream_read.c is the way to the readers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "sandbox/sandbox-internal.h"
@@ -23,26 +30,34 @@
 #define DRAIN_PER_TURN (256 * 1024)
 #define PIPE_DEF_SIZE  65536         /* the kernel's, of 16 pages */
 #define PIPE_BUSY_SIZE (1024 * 1024) /* of a stream that has filled its pipe */
-#define SPOOL_NAME_LEN 64
 
-static void on_pipe(struct ev_source *, uint32_t events);
-static void on_pipe_released(struct ev_source *);
+static struct ev_loop *loop_of(const struct stream *st)
+{
+	return st->exec->sandbox->engine->loop;
+}
 
-static void spool_name(const struct stream *st, char out[SPOOL_NAME_LEN])
+struct disk *stream_disk(const struct stream *st)
+{
+	return st->exec->sandbox->engine->disk;
+}
+
+void stream_spool_name(const struct stream *st, char out[SPOOL_NAME_LEN])
 {
 	(void)snprintf(out, SPOOL_NAME_LEN, "sandboxes/%u/spool/%u.%s", st->exec->sandbox->serial,
 		       st->exec->serial, st->which == EXEC_STDOUT ? "out" : "err");
 }
 
-static int state_fd(const struct stream *st)
-{
-	return st->exec->sandbox->engine->store.fd;
-}
+/* --- its life --- */
+
+static void on_pipe(struct ev_source *, uint32_t events);
+static void on_pipe_released(struct ev_source *);
+static void on_room(struct watch *);
 
 void stream_init(struct stream *st, struct exec *ex, enum exec_stream which)
 {
 	*st = (struct stream){ .exec = ex, .which = which, .spool = -1 };
 	st->src = (struct ev_source){ .fd = -1, .ready = on_pipe, .release = on_pipe_released };
+	watch_init(&st->room, on_room);
 	list_init(&st->changed);
 	list_init(&st->readers);
 	list_init(&st->stalled);
@@ -54,7 +69,7 @@ int stream_attach(struct stream *st, int fd)
 
 	st->src.fd = fd;
 	st->changed_at = st->exec->created_at;
-	r = ev_add(st->exec->sandbox->engine->loop, &st->src, EPOLLIN);
+	r = ev_add(loop_of(st), &st->src, EPOLLIN);
 	if (r < 0) {
 		close_auto(&st->src.fd);
 		return r;
@@ -68,44 +83,48 @@ static void on_pipe_released(struct ev_source *src)
 	exec_unref(container_of(src, struct stream, src)->exec);
 }
 
-static void close_idle_spool(struct stream *st)
-{
-	if (st->ended && list_empty(&st->readers))
-		close_auto(&st->spool);
-}
-
 void stream_end(struct stream *st)
 {
 	if (st->ended)
 		return;
 	st->ended = true;
-	st->full = false;
+	st->full = st->settling = false;
 	list_del(&st->stalled);
+	watch_cancel(&st->room);
+	stream_pump_done(st);
 	if (st->src.fd >= 0) {
-		ev_del(st->exec->sandbox->engine->loop, &st->src);
+		ev_del(loop_of(st), &st->src);
 		close_auto(&st->src.fd);
 	}
 	if (st->tty)
 		exec_close_stdin(st->exec); /* the same terminal, which would take it for nothing */
-	close_idle_spool(st);
+	stream_close_idle(st);
 	retain_over(st->exec);
 	watch_fire_all(&st->changed);
 	exec_trim_later(st->exec->sandbox);
 }
 
+/* The last reference may be the loop's, and outlive the engine: then nothing is left to be done. */
 void stream_done(struct stream *st)
 {
+	if (st->opening.ticket)
+		disk_cancel(stream_disk(st), &st->opening);
+	if (st->bytes.ticket)
+		disk_spool_done(stream_disk(st), &st->bytes);
 	close_auto(&st->spool);
 }
 
 void stream_unlink(struct stream *st)
 {
 	char name[SPOOL_NAME_LEN];
+	const struct disk_op op = { .what = DISK_UNLINK, .flags = DISK_MUST, .name = name };
 
 	if (st->gone || (!st->size && !st->truncated)) /* truncated: it may be there, and empty */
 		return;
-	spool_name(st, name);
-	(void)unlinkat(state_fd(st), name, 0);
+	if (!list_empty(&st->readers))
+		stream_want_spool(st); /* who has it open reads on */
+	stream_spool_name(st, name);
+	(void)disk_put(stream_disk(st), &op, NULL);
 }
 
 void stream_restore(struct stream *st)
@@ -113,22 +132,11 @@ void stream_restore(struct stream *st)
 	char name[SPOOL_NAME_LEN];
 
 	st->ended = true;
-	spool_name(st, name);
-	retain_restore(st, state_fd(st), name);
+	stream_spool_name(st, name);
+	retain_restore(st, st->exec->sandbox->engine->store.fd, name);
 }
 
-/* --- from the pipe to the spool --- */
-
-static int open_spool(struct stream *st, int flags)
-{
-	char name[SPOOL_NAME_LEN];
-
-	if (st->spool >= 0)
-		return 0;
-	spool_name(st, name);
-	st->spool = openat(state_fd(st), name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return st->spool < 0 ? -errno : 0;
-}
+/* --- from the pipe --- */
 
 /* What cannot be kept, and must not stop the command. */
 static ssize_t throw_away(struct stream *st, size_t len)
@@ -153,29 +161,60 @@ static bool pipe_empty(const struct stream *st)
 	return ioctl(st->src.fd, FIONREAD, &bytes) == 0 && bytes == 0;
 }
 
+/* The disk did not take what begins there. What is in front of it is whole, and is all there is. */
+static void on_lost(struct disk_spool *bytes)
+{
+	struct stream *st = container_of(bytes, struct stream, bytes);
+
+	st->truncated = st->lost = true;
+	if (bytes->lost_at < st->size)
+		st->size = bytes->lost_at;
+	retain_count(st);
+	watch_fire_all(&st->changed);
+}
+
+static ssize_t take(struct stream *st, size_t len)
+{
+	struct disk *disk = stream_disk(st);
+	char name[SPOOL_NAME_LEN];
+	const struct disk_fill fill = {
+		.name = name, .fd = st->src.fd, .len = len, .share = st->exec->sandbox->uid
+	};
+	ssize_t n;
+
+	stream_spool_name(st, name);
+	if (!st->bytes.ticket)
+		disk_spool_init(disk, &st->bytes, st->size, on_lost);
+	n = disk_spool_fill(disk, &st->bytes, &fill);
+	if (n > 0) {
+		st->size = st->bytes.size;
+		retain_count(st);
+	}
+	return n == -EIO && st->tty ? 0 : n;
+}
+
 /* At most `len` bytes; of a stream that waits when it is full, `beyond` its limit if need be.
- * > 0: so many were moved or thrown away; 0: the end; -EAGAIN: empty; -EDQUOT: it is full. */
+ * > 0: so many were moved or thrown away; 0: the end; -EAGAIN: empty; -EDQUOT: it is full;
+ * -ENOBUFS: the writer has no room. */
 static ssize_t drain(struct stream *st, size_t len, bool beyond)
 {
 	bool drops = st->exec->request.drops;
 	uint64_t room = beyond && !drops ? UINT64_MAX : retain_room(st);
-	loff_t at = (loff_t)st->size;
 	ssize_t n;
 
+	if (st->lost)
+		return throw_away(st, len);
 	if (!room)
 		return drops ? throw_away(st, len) : pipe_empty(st) ? -EAGAIN : -EDQUOT;
-	if (open_spool(st, O_RDWR | O_CREAT | O_TRUNC) < 0)
+	n = take(st, len < room ? len : (size_t)room);
+	/* A full disk does not stop the command, a slow one does. */
+	if (n == -ENOBUFS && disk_fault(stream_disk(st), NULL) < 0) {
+		st->lost = true;
 		return throw_away(st, len);
-	if (st->tty)
-		n = pty_drain(st, len < room ? len : (size_t)room);
-	else if ((n = splice(st->src.fd, NULL, st->spool, &at, len < room ? len : (size_t)room,
-			     SPLICE_F_MOVE | SPLICE_F_NONBLOCK)) > 0)
-		st->size += (uint64_t)n;
-	if (n > 0)
-		retain_count(st);
-	if (n >= 0 || st->tty)
+	}
+	if (n >= 0 || n == -EAGAIN || n == -ENOBUFS || st->tty)
 		return n;
-	return errno == EAGAIN || errno == EINTR ? -EAGAIN : throw_away(st, len);
+	return throw_away(st, len);
 }
 
 /* Returns what the last drain() said. */
@@ -196,6 +235,42 @@ static ssize_t drain_some(struct stream *st, size_t budget, bool beyond)
 	return n;
 }
 
+/* EPOLLHUP cannot be left out, and would be told of again and again: so it comes once. */
+void stream_pause(struct stream *st)
+{
+	(void)ev_mod(loop_of(st), &st->src, EPOLLONESHOT);
+}
+
+void stream_resume(struct stream *st)
+{
+	if (!st->pump && !st->ended)
+		(void)ev_mod(loop_of(st), &st->src, EPOLLIN);
+}
+
+static void starve(struct stream *st)
+{
+	stream_pause(st);
+	watch_add(disk_room(stream_disk(st)), &st->room);
+}
+
+static void on_room(struct watch *w)
+{
+	struct stream *st = container_of(w, struct stream, room);
+	struct exec *ex = exec_ref(st->exec);
+
+	if (st->settling)
+		stream_settle_on(st);
+	if (!st->full)
+		stream_resume(st);
+	exec_unref(ex);
+}
+
+/* It filled its pipe again and again. */
+static bool is_busy(const struct stream *st, uint64_t before)
+{
+	return st->widened && st->size - before >= DRAIN_PER_TURN / 2;
+}
+
 static void on_pipe(struct ev_source *src, uint32_t events)
 {
 	struct stream *st = container_of(src, struct stream, src);
@@ -203,111 +278,77 @@ static void on_pipe(struct ev_source *src, uint32_t events)
 	uint64_t before = st->size;
 	ssize_t n = 0;
 
-	if (st->full) { /* its one event: nobody can write any more, so what is left is little */
+	/* The one event of a stream that is out of the loop: nobody can write any more. */
+	if (st->pump || !list_empty(&st->room.link))
+		goto out;
+	if (st->full) { /* so what is left is little */
 		stream_settle(st);
-		exec_unref(ex);
-		return;
+		goto out;
 	}
-	/* From an empty pipe nothing is moved: so a silent command never opens a spool.  What was
-	 * told of a stalled stream is the end alone, and may be met when it goes on again. */
+	/* From an empty pipe nothing is moved: so a silent command never makes a spool.  What was
+	 * told of a stream that was out of the loop is the end alone, and may be met later. */
 	if ((events & EPOLLIN) || !pipe_empty(st))
 		n = drain_some(st, DRAIN_PER_TURN, false);
 	if (n == -EDQUOT)
 		retain_stall(st);
+	else if (n == -ENOBUFS)
+		starve(st);
+	else if (n > 0 && is_busy(st, before))
+		stream_pump_start(st);
 	if (n == 0)
 		stream_end(st);
 	else if (st->size != before)
 		watch_fire_all(&st->changed);
+out:
 	exec_unref(ex);
+}
+
+/* --- what is in the pipe now --- */
+
+void stream_settled(struct stream *st)
+{
+	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
+
+	st->settling = false;
+	if (!st->ended && poll(&p, 1, 0) == 1 && !(p.revents & POLLIN))
+		stream_end(st);
+	exec_on_settled(st->exec);
+}
+
+void stream_settle_on(struct stream *st)
+{
+	uint64_t before = st->size;
+	ssize_t n = -EAGAIN;
+
+	if (st->size < st->settle_to)
+		n = drain_some(st, (size_t)(st->settle_to - st->size), true);
+	if (st->size != before)
+		watch_fire_all(&st->changed);
+	if (n == -ENOBUFS)
+		starve(st);
+	else
+		stream_settled(st);
 }
 
 void stream_settle(struct stream *st)
 {
-	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
-	uint64_t before = st->size;
 	int pending = 0;
 
-	if (st->ended)
+	if (st->ended || st->settling)
 		return;
 	if (st->src.fd < 0) { /* the command ends before it had a pipe */
 		stream_end(st);
 		return;
 	}
+	st->settling = true;
+	if (st->pump) {
+		stream_pump_settle(st);
+		return;
+	}
 	if (st->tty)
 		pending = PTY_HOLDS_MAX;
-	if ((st->tty || ioctl(st->src.fd, FIONREAD, &pending) == 0) && pending > 0)
-		(void)drain_some(st, (size_t)pending, true);
-	if (poll(&p, 1, 0) == 1 && !(p.revents & POLLIN))
-		stream_end(st);
-	else if (st->size != before)
-		watch_fire_all(&st->changed);
-}
-
-/* --- from the spool to a reader --- */
-
-int stream_open(struct stream_reader *rd, struct stream *st, struct err *err)
-{
-	int r = st->size && !st->gone ? open_spool(st, O_RDONLY) : 0;
-
-	if (r < 0)
-		return err_set(err, -r, "open the spool of %s",
-			       st->which == EXEC_STDOUT ? "stdout" : "stderr");
-	*rd = (struct stream_reader){ .stream = st };
-	list_add_tail(&st->readers, &rd->link);
-	return 0;
-}
-
-void stream_close(struct stream_reader *rd)
-{
-	struct stream *st = rd->stream;
-
-	if (!st)
-		return;
-	rd->stream = NULL;
-	list_del(&rd->link);
-	if (!rd->jumps && rd->end > st->consumed)
-		st->consumed = rd->end;
-	retain_consumed(st);
-	close_idle_spool(st);
-}
-
-/* The first read may begin anywhere; a shell goes back within what it has read. */
-static void note_place(struct stream_reader *rd, uint64_t off)
-{
-	if (rd->end && (off > rd->end || off < rd->from))
-		rd->jumps = true;
-	rd->from = off;
-	if (rd->end < off)
-		rd->end = off;
-}
-
-ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
-{
-	struct stream *st = rd->stream;
-	ssize_t n;
-
-	if (off < st->given)
-		return -EIO;
-	if (off >= st->size && st->ended)
-		return 0;
-	note_place(rd, off);
-	retain_consumed(st);
-	if (off >= st->size)
-		return -EAGAIN;
-	if (len > st->size - off)
-		len = (size_t)(st->size - off);
-	n = pread(st->spool, bytes, len, (off_t)off);
-	if (n < 0)
-		return -errno;
-	if (n == 0)
-		return -EIO; /* somebody has cut the spool */
-	if (rd->end < off + (uint64_t)n)
-		rd->end = off + (uint64_t)n;
-	retain_consumed(st);
-	return n;
-}
-
-uint32_t stream_ready(const struct stream *st, uint64_t off)
-{
-	return (off < st->size || st->ended ? EPOLLIN : 0) | (st->ended ? EPOLLHUP : 0);
+	else
+		(void)ioctl(st->src.fd, FIONREAD, &pending);
+	st->settle_to = st->size + (uint64_t)pending;
+	stream_settle_on(st);
 }

@@ -14,6 +14,8 @@
 
 #include "base/ev.h"
 #include "base/list.h"
+#include "base/watch.h"
+#include "sandbox/disk_spool.h"
 
 struct err;
 struct exec;
@@ -25,7 +27,7 @@ struct stream {
 	struct exec *exec;
 	enum exec_stream which;
 	struct ev_source src; /* the pipe's reading end; fd -1 when it has ended */
-	int spool;            /* -1: no byte yet, or finished and nobody reads */
+	int spool;            /* to read from; -1: nobody has needed it */
 	uint64_t size;        /* bytes so far, also those that were given back */
 	uint64_t given;       /* bytes below it were given back to the disk: reading them is EIO */
 	bool ended;           /* no more bytes will come */
@@ -35,14 +37,22 @@ struct stream {
 	struct list changed; /* watches: more bytes, or the end */
 
 	/* private to sandbox/ */
-	struct list readers; /* struct stream_reader.link */
-	struct list stalled; /* sandbox.stalled, while it is full */
-	uint64_t consumed;   /* the furthest that a reader got that was closed */
-	uint64_t punched;    /* the disk has taken back the blocks below */
-	uint64_t stored;     /* what it is counted for in its sandbox's */
-	bool widened;
-	bool tty;  /* src is a terminal's master */
-	bool gone; /* all of it was given up, with its file */
+	struct disk_spool bytes;  /* what is on its way to the disk */
+	struct stream_pump *pump; /* owned; of a busy one */
+	struct disk_done opening; /* `spool` is being opened */
+	struct watch room;        /* waits for room in the writer's memory */
+	struct list readers;      /* struct stream_reader.link */
+	struct list stalled;      /* sandbox.stalled, while it is full */
+	uint64_t consumed;        /* the furthest that a reader got that was closed */
+	uint64_t punched;         /* the disk has taken back the blocks below */
+	uint64_t granted;         /* so far its pump may go */
+	uint64_t stored;          /* what it is counted for in its sandbox's */
+	uint64_t settle_to;       /* when it is of this size it is settled, see stream_settle() */
+	bool settling, widened;
+	bool tty;      /* src is a terminal's master */
+	bool gone;     /* all of it was given up, with its file */
+	bool lost;     /* the disk did not take what comes behind `size` */
+	bool no_spool; /* it could not be opened */
 };
 
 /* Who reads a stream, through one handle. A sequential one, whose reads begin where the last one
@@ -52,6 +62,12 @@ struct stream_reader {
 	struct list link;      /* stream.readers */
 	uint64_t from, end;    /* the last read */
 	bool jumps;
+
+	/* private to sandbox/ */
+	bool failed; /* `fetch` has */
+	int fetched; /* a memfd with bytes of the spool from fetch_off on; -1: none */
+	uint64_t fetch_off;
+	struct disk_done fetch; /* the writer reads for it */
 };
 
 /* The reader's memory is the caller's, and stays where it is until stream_close(). */

@@ -91,7 +91,7 @@ static inline void read_all(struct stream *st, char *out, size_t cap)
 	out[0] = '\0';
 	if (!turn_until(st->ended) || stream_open(&rd, st, NULL) < 0)
 		return;
-	n = stream_read(&rd, out, cap - 1, 0);
+	(void)turn_until((n = stream_read(&rd, out, cap - 1, 0)) != -EAGAIN);
 	out[n > 0 ? n : 0] = '\0';
 	stream_close(&rd);
 }

@@ -1,0 +1,166 @@
+/* stream_read.c - from a stream to its readers
+ *
+ * A byte is found in the memory that is shared with the writer, or else in the
+ * spool; what the kernel has of that in its cache is read here, and the rest by the
+ * writer, since the loop does not wait for a disk.  Then a reader waits as for bytes
+ * that are not there yet.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sandbox/sandbox-internal.h"
+
+/* --- the spool, open for reading --- */
+
+void stream_close_idle(struct stream *st)
+{
+	if (st->ended && list_empty(&st->readers))
+		close_auto(&st->spool);
+}
+
+static void on_opened(struct disk_done *done, int fd, const struct err *err)
+{
+	struct stream *st = container_of(done, struct stream, opening);
+
+	(void)err; /* who reads without one asks again, and is told EIO if it is gone */
+	st->spool = fd;
+	st->no_spool = fd < 0;
+	stream_close_idle(st);
+	watch_fire_all(&st->changed);
+}
+
+int stream_want_spool(struct stream *st)
+{
+	char name[SPOOL_NAME_LEN];
+
+	if (st->spool >= 0)
+		return 0;
+	if (st->no_spool || st->gone)
+		return -EIO;
+	st->opening.fn = on_opened;
+	stream_spool_name(st, name);
+	if (!st->opening.ticket && disk_open(stream_disk(st), name, &st->opening, NULL) < 0)
+		return -EIO;
+	return st->spool >= 0 ? 0 : -EAGAIN;
+}
+
+/* --- readers --- */
+
+int stream_open(struct stream_reader *rd, struct stream *st, struct err *err)
+{
+	(void)err;
+	*rd = (struct stream_reader){ .stream = st, .fetched = -1 };
+	list_add_tail(&st->readers, &rd->link);
+	return 0;
+}
+
+void stream_close(struct stream_reader *rd)
+{
+	struct stream *st = rd->stream;
+
+	if (!st)
+		return;
+	disk_cancel(stream_disk(st), &rd->fetch);
+	close_auto(&rd->fetched);
+	rd->stream = NULL;
+	list_del(&rd->link);
+	if (!rd->jumps && rd->end > st->consumed)
+		st->consumed = rd->end;
+	retain_consumed(st);
+	stream_close_idle(st);
+}
+
+static void on_fetched(struct disk_done *done, int fd, const struct err *err)
+{
+	struct stream_reader *rd = container_of(done, struct stream_reader, fetch);
+
+	close_auto(&rd->fetched);
+	rd->fetched = fd;
+	rd->failed = err || fd < 0;
+	watch_fire_all(&rd->stream->changed);
+}
+
+/* What the writer has read for it, or has yet to read. */
+static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	char name[SPOOL_NAME_LEN];
+	ssize_t n;
+
+	if (rd->fetch.ticket)
+		return -EAGAIN;
+	if (rd->failed && rd->fetch_off == off) {
+		rd->failed = false;
+		return -EIO;
+	}
+	if (rd->fetched >= 0 && off >= rd->fetch_off) {
+		n = pread(rd->fetched, bytes, len, (off_t)(off - rd->fetch_off));
+		if (n > 0 || off == rd->fetch_off)
+			return n > 0 ? n : -EIO;
+	}
+	rd->fetch.fn = on_fetched;
+	rd->fetch_off = off;
+	stream_spool_name(rd->stream, name);
+	if (disk_fetch(stream_disk(rd->stream), name, off, len, &rd->fetch, NULL) < 0)
+		return -EIO;
+	return -EAGAIN;
+}
+
+/* `len` bytes are there. */
+static ssize_t get(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	struct stream *st = rd->stream;
+	size_t got = st->bytes.ticket
+			     ? disk_spool_peek(stream_disk(st), &st->bytes, bytes, len, off)
+			     : 0;
+	ssize_t n;
+
+	if (got)
+		return (ssize_t)got;
+	n = stream_want_spool(st);
+	if (n < 0)
+		return n;
+	n = disk_read_cached(st->spool, bytes, len, off);
+	if (n == -EAGAIN)
+		return fetch(rd, bytes, len, off);
+	return n ? n : -EIO; /* somebody has cut the spool */
+}
+
+/* The first read may begin anywhere; a shell goes back within what it has read. */
+static void note_place(struct stream_reader *rd, uint64_t off)
+{
+	if (rd->end && (off > rd->end || off < rd->from))
+		rd->jumps = true;
+	rd->from = off;
+	if (rd->end < off)
+		rd->end = off;
+}
+
+ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	struct stream *st = rd->stream;
+	ssize_t n;
+
+	if (off < st->given)
+		return -EIO;
+	if (off >= st->size && st->ended)
+		return 0;
+	note_place(rd, off);
+	retain_consumed(st);
+	if (off >= st->size)
+		return -EAGAIN;
+	if (len > st->size - off)
+		len = (size_t)(st->size - off);
+	n = get(rd, bytes, len, off);
+	if (n <= 0)
+		return n;
+	if (rd->end < off + (uint64_t)n)
+		rd->end = off + (uint64_t)n;
+	retain_consumed(st);
+	return n;
+}
+
+uint32_t stream_ready(const struct stream *st, uint64_t off)
+{
+	return (off < st->size || st->ended ? EPOLLIN : 0) | (st->ended ? EPOLLHUP : 0);
+}
