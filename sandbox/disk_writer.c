@@ -359,6 +359,8 @@ static void come_round(struct writer *w)
 	struct disk_shared *s = w->plan.ring.shared;
 
 	w->seen = w->scan;
+	if (w->held_n && w->tail == w->scan)
+		w->held_n = 0; /* what was held is not wanted any more */
 	atomic_store(&s->error, w->held_n ? w->error : 0);
 	if (w->held_n && ev_now() >= w->retry_at) {
 		w->held_n = 0;
