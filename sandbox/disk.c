@@ -288,7 +288,7 @@ int disk_fault(const struct disk *d, struct err *err)
 static void on_room(struct disk *d)
 {
 	flush_over(d);
-	if (list_empty(&d->over))
+	if (list_empty(&d->over) || disk_fault(d, NULL) < 0)
 		watch_fire_all(&d->room);
 }
 

@@ -103,7 +103,7 @@ struct disk_op {
 int disk_put(struct disk *, const struct disk_op *, struct err *);
 /* `done` is not called any more; the operation is done all the same. */
 void disk_cancel(struct disk *, struct disk_done *);
-/* Watches: it may be worth to try again what was refused with -EAGAIN. */
+/* Watches: it may be worth to try again what was refused with -EAGAIN, or disk_fault() says why not. */
 struct list *disk_room(struct disk *);
 /* Could one of this share put something that is not small? What asks before it takes a user's bytes
  * may put them with DISK_MUST. */

@@ -356,12 +356,17 @@ static bool work(struct writer *w)
 /* Gone through once: what is known of the disk is told, and tried again when it is time. */
 static void come_round(struct writer *w)
 {
+	const struct disk_message msg = { .says = DISK_SAYS_ROOM };
 	struct disk_shared *s = w->plan.ring.shared;
+	int error;
 
 	w->seen = w->scan;
 	if (w->held_n && w->tail == w->scan)
 		w->held_n = 0; /* what was held is not wanted any more */
-	atomic_store(&s->error, w->held_n ? w->error : 0);
+	error = w->held_n ? w->error : 0;
+	/* Who waits for room with bytes that may be lost need not wait for a full disk. */
+	if (atomic_exchange(&s->error, error) == 0 && error)
+		say(w, &msg, -1);
 	if (w->held_n && ev_now() >= w->retry_at) {
 		w->held_n = 0;
 		w->scan = w->tail;
