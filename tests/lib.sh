@@ -140,9 +140,11 @@ need() {
 
 # ---------------------------------------------------------------- the daemon
 
-# is_hutchd PID: it is one, and not the helper of one.
+# is_hutchd PID: it is one, and not the helper of one, which may outlive it.
 is_hutchd() {
-	local exe parent
+	local exe parent name
+	read -r name 2>/dev/null <"/proc/$1/comm"
+	case $name in hutchd-writer | hutch-janitor) return 1 ;; esac
 	exe=$(readlink "/proc/$1/exe" 2>/dev/null) || return 1
 	case $exe in */hutchd | */'hutchd (deleted)') ;; *) return 1 ;; esac
 	parent=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
