@@ -1,6 +1,7 @@
 /* disk_pump.c - pipes that the writer empties into spools by itself
  *
- * A pump begins when all that was put before it has been written, takes PER_TURN bytes each turn, and says how
+ * A pump begins when all that was put before it has been written (so that when both processes are
+ * killed at once a spool loses its end, and nothing in the middle), takes PER_TURN bytes each turn, and says how
  * far it is when its pipe is empty, when something about it changes, and else every SAY_NS.
  */
 #include <errno.h>

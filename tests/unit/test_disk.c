@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,7 +49,19 @@ static int job_fail(void *arg, int dirfd, const void *args, size_t len, int *ret
 	return err_say(err, EXDEV, "no such luck");
 }
 
-static disk_job *const jobs[] = { job_make, job_fail };
+/* Done, but the first time nobody hears of it. */
+static int job_mute(void *arg, int dirfd, const void *args, size_t len, int *ret_fd,
+		    struct err *err)
+{
+	bool again = faccessat(dirfd, "mute", F_OK, 0) == 0;
+	int r = job_make(arg, dirfd, args, len, ret_fd, err);
+
+	if (!again)
+		(void)shutdown(4, SHUT_RDWR); /* its socket */
+	return r;
+}
+
+static disk_job *const jobs[] = { job_make, job_fail, job_mute };
 
 static struct disk *begin(size_t size, int keep)
 {
@@ -407,6 +420,10 @@ static void test_writer_dies(void)
 		close_auto(&a[i].fd);
 	}
 	is_int(answered, DEATHS, "writer killed: each job is answered once");
+	(void)ask(d, 2, "mute", &a[0]);
+	ok(turn_until(a[0].calls == 1 && a[0].fd >= 0),
+	   "writer killed: behind a job, before its answer");
+	close_auto(&a[0].fd);
 	disk_free(d);
 }
 
@@ -414,13 +431,16 @@ static void test_writer_dies(void)
 static _Noreturn void owner(int keep, const char *name, unsigned pause)
 {
 	struct disk *d;
-	uint64_t off = 0;
+	uint64_t off = 0, other = 0;
 
 	if (ev_init(&loop, NULL) < 0)
 		_exit(1);
 	d = begin(1 << 20, keep);
-	for (uint64_t i = 0; i < 500; i++)
+	/* In turns, so that each is a write of its own. */
+	for (uint64_t i = 0; i < 500; i++) {
+		put_line(d, "own-other", i, &other);
 		put_line(d, name, i, &off);
+	}
 	(void)usleep(pause);
 	(void)kill(getpid(), SIGKILL);
 	_exit(1);

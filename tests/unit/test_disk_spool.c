@@ -390,6 +390,28 @@ static void test_writer_dies(void)
 	(void)wait(NULL);
 }
 
+/* What the last one has moved and not told of is in the file, and not in the pipe. */
+static void test_writer_untold(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2];
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 50000);
+	(void)start(d, &f, &(struct disk_pump_start){ "untold", fd[0], 0, 1 << 30, false });
+	ok(turn_until(f.pump.size == 50000), "untold: moved");
+	f.pump.size = 20000;
+	(void)kill(disk_writer_pid(d), SIGKILL);
+	(void)put_bytes(fd[1], 50000, 1000);
+	ok(turn_until(f.pump.size == 51000), "untold: the next one knows");
+	is_int(wrong_in("untold"), 0, "untold: the right bytes");
+	(void)close(fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "untold: to the end");
+	disk_free(d);
+	(void)close(fd[0]);
+}
+
 static _Noreturn void owner(int keep)
 {
 	struct disk *d;
@@ -448,6 +470,7 @@ int main(void)
 	test_change();
 	test_limit();
 	test_writer_dies();
+	test_writer_untold();
 	test_owner_dies();
 	ev_done(&loop);
 	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
