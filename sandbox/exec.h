@@ -80,6 +80,7 @@ struct exec {
 	bool in_armed;        /* EOF when the last of them closes */
 	bool in_line;         /* what was written last is not the end of a line */
 	uint64_t in_taken;    /* bytes that went into the pipe, whichever way: offsets of `input` */
+	bool in_widened;      /* private to sandbox/ */
 	struct list writable; /* watches: there is room, or EOF */
 
 	/* private to sandbox/ */

@@ -31,6 +31,8 @@
 
 #define ID_TAG_LEN 2
 
+#define PIPE_BUSY_SIZE (1024 * 1024) /* of a pipe that was full, and is read */
+
 struct engine {
 	struct ev_loop *loop;
 	int agent_fd, null_fd; /* the first is borrowed */

@@ -9,6 +9,7 @@
  * its bytes.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -84,6 +85,17 @@ void stdin_close(struct exec *ex)
 		exec_close_stdin(ex);
 }
 
+/* A pipe that is full again and again while it is read: each time costs a turn of the loop and, on a
+ * busy machine, a wait for a processor.  One that nobody reads stays as small as it was. */
+static bool widen(struct exec *ex)
+{
+	if (ex->in_widened || ex->in_taken < PIPE_BUSY_SIZE || ex->request.pty.on)
+		return false;
+	ex->in_widened = true;
+	(void)fcntl(ex->in.fd, F_SETPIPE_SZ, PIPE_BUSY_SIZE); /* failing only costs speed */
+	return true;
+}
+
 static bool ends_line(char c)
 {
 	return c == '\n' || c == '\r';
@@ -96,6 +108,8 @@ ssize_t input_write(struct exec *ex, const void *bytes, size_t len)
 	if (ex->in.fd < 0)
 		return ex->unwritten || pty_expected(ex) ? -EAGAIN : -EPIPE;
 	n = write(ex->in.fd, bytes, len);
+	if (n < 0 && errno == EAGAIN && widen(ex))
+		n = write(ex->in.fd, bytes, len);
 	if (n > 0) {
 		ex->in_taken += (uint64_t)n;
 		ex->in_line = !ends_line(((const char *)bytes)[n - 1]);

@@ -28,8 +28,7 @@
 #include "sandbox/sandbox-internal.h"
 
 #define DRAIN_PER_TURN (256 * 1024)
-#define PIPE_DEF_SIZE  65536         /* the kernel's, of 16 pages */
-#define PIPE_BUSY_SIZE (1024 * 1024) /* of a stream that has filled its pipe */
+#define PIPE_DEF_SIZE  65536 /* the kernel's, of 16 pages */
 
 static struct ev_loop *loop_of(const struct stream *st)
 {
