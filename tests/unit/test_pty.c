@@ -130,8 +130,10 @@ int main(void)
 	struct sandbox *sb;
 
 	engine_test_begin();
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+		printf("Bail out! no mount namespace\n");
 		return 1;
+	}
 	eng = open_engine();
 	sb = make_box(eng, "a");
 	test_early(sb);
