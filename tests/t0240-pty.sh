@@ -130,6 +130,15 @@ ok 'raw' shows ready
 timeout 20 bash -c "cat $W/text >$x/stdin"
 like 'what is typed fast arrives whole' "$(timeout 10 cat "$x/stdout")" "$(md5sum <"$W/text" | cut -d' ' -f1)"
 
+# A full stream stops what is shown, until somebody reads.
+N=$(node b '{"cmd":"stty -opost; seq -f %07.0f 1 20000","pty":{},"output_limit":16384}') x=$T/b/exec/$N
+ok 'full: status says so' wait_for 10 status_is b "$N" 'running (stdout full)'
+is 'full: a reader gets all of it' "$(timeout 20 cat "$x/stdout" | md5sum)" "$(seq -f %07.0f 1 20000 | md5sum)"
+is 'full: and it ends' "$(timeout 10 cat "$x/code")" 0
+run b '{"cmd":"stty -opost; seq -f %07.0f 1 20000","pty":{},"output_limit":16384,"on_full":"drop"}'
+is 'dropped: it runs on' "$C $(res truncated)" '0 true'
+is 'dropped: what came first is kept' "$(timeout 10 head -c 16384 "$X/stdout" | md5sum)" "$(seq -f %07.0f 1 2048 | md5sum)"
+
 # A terminal that nobody reads parks its writer.
 begin 'stty raw -echo; echo ready; exec sleep 6406'
 ok 'one that does not read' shows ready
