@@ -24,15 +24,6 @@ static struct ev_loop loop;
 static int agent_fd;
 static const char *kind = "auto"; /* of control groups */
 
-/* So many seconds in nanoseconds; a slow machine has $HUTCH_PATIENCE times as many. */
-static inline int64_t patience(int seconds)
-{
-	const char *times = getenv("HUTCH_PATIENCE");
-	int n = times ? atoi(times) : 1;
-
-	return seconds * INT64_C(1000000000) * (n > 0 ? n : 1);
-}
-
 #define turn_until(cond)                                \
 	({                                              \
 		int64_t end_ = ev_now() + patience(20); \

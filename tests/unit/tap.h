@@ -5,7 +5,9 @@
  */
 #pragma once
 
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int tap_n, tap_failed;
@@ -43,6 +45,15 @@ static int tap_n, tap_failed;
 			printf("#   got '%s'\n#  want '%s'\n", gs_ ? gs_ : "(null)", \
 			       ws_ ? ws_ : "(null)");                                \
 	} while (0)
+
+/* So many seconds in nanoseconds; a slow machine has $HUTCH_PATIENCE times as many. */
+static inline int64_t patience(int seconds)
+{
+	const char *times = getenv("HUTCH_PATIENCE");
+	int n = times ? atoi(times) : 1;
+
+	return seconds * INT64_C(1000000000) * (n > 0 ? n : 1);
+}
 
 static inline int tap_done(void)
 {
