@@ -18,8 +18,9 @@ static pid_t sleeper(void)
 {
 	pid_t pid = fork();
 
-	while (pid == 0)
-		(void)pause();
+	if (pid == 0)
+		for (;;)
+			(void)pause();
 	return pid;
 }
 
