@@ -20,6 +20,7 @@ struct fuse_server {
 	struct fuse_buf in; /* the request at hand */
 	uint64_t unique;    /* its number */
 	char *out;          /* FUSE_IO_MAX bytes for an answer */
+	size_t send_max;    /* bytes that fuse_send() can take; 0: none */
 	struct ev_source src;
 	struct aliases aliases;
 	struct list parked; /* struct parked.link */
@@ -99,6 +100,12 @@ void fuse_inval_queue(struct fuse_server *, struct sandbox *);
 /* The SETATTR that has just changed this sandbox's owner or mode is answered when the kernel has
  * forgotten the old one. False: answer it now. */
 bool fuse_inval_answer(struct fuse_server *, fuse_req_t, const struct sandbox *);
+
+/* fuse_send.c */
+/* In the session's init. */
+void fuse_send_init(struct fuse_server *, struct fuse_conn_info *);
+/* Answers a READ with n bytes of io->send_fd. */
+void fuse_send(fuse_req_t, struct node_io *, size_t n);
 
 /* fuse_wake.c: runs some time after a watch has fired, when it is its turn. */
 struct fuse_wake {

@@ -66,10 +66,12 @@ void fuse_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* READ */
 
-static void answer_read(struct fuse_server *srv, fuse_req_t req, ssize_t n)
+static void answer_read(struct fuse_server *srv, fuse_req_t req, struct node_io *io, ssize_t n)
 {
 	if (n < 0)
 		(void)fuse_reply_err(req, (int)-n);
+	else if (io->send_fd > 0)
+		fuse_send(req, io, (size_t)n);
 	else
 		(void)fuse_reply_buf(req, srv->out, (size_t)n);
 }
@@ -82,7 +84,7 @@ static bool read_again(struct parked *p)
 	n = tree_read(&p->io, NULL);
 	if (n == -EAGAIN && p->io.wait)
 		return false;
-	answer_read(p->server, p->req, n);
+	answer_read(p->server, p->req, &p->io, n);
 	return true;
 }
 
@@ -104,6 +106,7 @@ void fuse_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct
 			.bytes = srv->out,
 			.len = size < FUSE_IO_MAX ? size : FUSE_IO_MAX,
 			.off = (uint64_t)off,
+			.send_max = srv->send_max,
 			.unique = srv->unique,
 			.pid = fuse_req_ctx(req)->pid },
 	};
@@ -120,7 +123,7 @@ void fuse_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct
 		if (fuse_park(&p, NULL))
 			return;
 	}
-	answer_read(srv, req, n);
+	answer_read(srv, req, &p.io, n);
 }
 
 /* WRITE */

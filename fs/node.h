@@ -91,12 +91,18 @@ enum node_flags {
 	NODE_RESERVE = 1 << 4, /* can be opened at the limit of open handles too */
 };
 
+/* What is read from a file is sent out of it from so many bytes on. */
+#define NODE_SEND_MIN (64 << 10)
+
 /* One READ, WRITE or FLUSH of an open handle. */
 struct node_io {
 	struct handle *handle;
 	char *bytes; /* READ: where to put them; WRITE: not to be written to */
 	size_t len;
 	uint64_t off;
+	size_t send_max; /* READ: so many bytes the server can send out of a file; 0: none */
+	int send_fd;     /* READ: > 0: what was read is not in `bytes` but in this file, at `off`;
+			  * borrowed until it is sent */
 	bool append;     /* WRITE: the handle has O_APPEND, so `off` may not be meant */
 	uint64_t owner;  /* FLUSH and WRITE: the lock owner */
 	uint64_t unique; /* the transport's number of the request */
@@ -115,6 +121,8 @@ struct node_ops {
 	/* NULL or 0: fine.  The handle is filled in and access was checked. */
 	int (*open)(struct handle *, struct err *);
 	ssize_t (*read)(struct node_io *, struct err *);
+	/* What read() left in io->send_fd, n bytes, has been sent. */
+	void (*sent)(struct node_io *, size_t n);
 	/* All or, if it parks, more of io->len; the total is io->done. */
 	ssize_t (*write)(struct node_io *, struct err *);
 	int (*flush)(struct node_io *, struct err *);

@@ -16,6 +16,26 @@ static int output_open(struct handle *h, struct err *err)
 	return stream_open(&h->reader, s, err);
 }
 
+/* Much is sent from where it is, see fuse_send.c.  0: this is not much, or somebody has cut the
+ * spool, which a read of it tells. */
+static ssize_t output_find(struct node_io *io)
+{
+	struct stat info;
+	int fd;
+	ssize_t n = stream_extent(&io->handle->reader, io->len, io->off, &fd);
+
+	if (n < NODE_SEND_MIN || (size_t)n > io->send_max || fstat(fd, &info) < 0 ||
+	    (uint64_t)info.st_size < io->off + (uint64_t)n)
+		return 0;
+	io->send_fd = fd;
+	return n;
+}
+
+static void output_sent(struct node_io *io, size_t n)
+{
+	stream_took(&io->handle->reader, n, io->off);
+}
+
 static ssize_t output_read(struct node_io *io, struct err *err)
 {
 	struct stream_reader *rd = &io->handle->reader;
@@ -24,7 +44,9 @@ static ssize_t output_read(struct node_io *io, struct err *err)
 
 	if (!s)
 		return -EBADF;
-	n = stream_read(rd, io->bytes, io->len, io->off);
+	n = io->send_max ? output_find(io) : 0;
+	if (n == 0)
+		n = stream_read(rd, io->bytes, io->len, io->off);
 	if (n == -EIO && io->off < s->given)
 		return err_say(err, EIO,
 			       "the first %" PRIu64
@@ -58,6 +80,7 @@ static uint32_t output_ready(struct handle *h, struct list **ret_wait)
 const struct node_ops output_ops = {
 	.open = output_open,
 	.read = output_read,
+	.sent = output_sent,
 	.release = output_release,
 	.ready = output_ready,
 };

@@ -130,6 +130,11 @@ size_t disk_spool_peek(struct disk *d, struct disk_spool *sp, void *bytes, size_
 	return done;
 }
 
+uint64_t disk_spool_written(const struct disk *d, const struct disk_spool *sp)
+{
+	return sp->first ? at(d, sp->first)->off : UINT64_MAX;
+}
+
 /* --- from the disk --- */
 
 ssize_t disk_read_cached(int fd, void *bytes, size_t len, uint64_t off)

@@ -54,6 +54,8 @@ struct disk_fill {
 ssize_t disk_spool_fill(struct disk *, struct disk_spool *, const struct disk_fill *);
 /* Copies what the ring still has at `off` and behind it. 0: it is on the disk, or `off` is at the end. */
 size_t disk_spool_peek(struct disk *, struct disk_spool *, void *bytes, size_t len, uint64_t off);
+/* All below this offset is on the disk; UINT64_MAX: all is. */
+uint64_t disk_spool_written(const struct disk *, const struct disk_spool *);
 
 /* The answer is a descriptor to read from; ENOENT. Behind all that was put before. */
 int disk_open(struct disk *, const char *name, struct disk_done *, struct err *);

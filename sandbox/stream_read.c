@@ -136,10 +136,10 @@ static void note_place(struct stream_reader *rd, uint64_t off)
 		rd->end = off;
 }
 
-ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+/* So many of `len` bytes there are; 0: it is at its true end; or what stream_read() says. */
+static ssize_t find(struct stream_reader *rd, size_t len, uint64_t off)
 {
 	struct stream *st = rd->stream;
-	ssize_t n;
 
 	if (off < st->given)
 		return -EIO;
@@ -149,14 +149,51 @@ ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t 
 	retain_consumed(st);
 	if (off >= st->size)
 		return -EAGAIN;
-	if (len > st->size - off)
-		len = (size_t)(st->size - off);
-	n = get(rd, bytes, len, off);
+	return (ssize_t)(len < st->size - off ? len : st->size - off);
+}
+
+void stream_took(struct stream_reader *rd, size_t n, uint64_t off)
+{
+	if (rd->end < off + n)
+		rd->end = off + n;
+	retain_consumed(rd->stream);
+}
+
+ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	ssize_t n = find(rd, len, off);
+
+	if (n > 0)
+		n = get(rd, bytes, (size_t)n, off);
+	if (n > 0)
+		stream_took(rd, (size_t)n, off);
+	return n;
+}
+
+/* Looked at from both ends: what lies between them was written at the same time. */
+static bool is_cached(const struct stream *st, size_t n, uint64_t off)
+{
+	char byte;
+
+	return disk_read_cached(st->spool, &byte, 1, off) == 1 &&
+	       disk_read_cached(st->spool, &byte, 1, off + n - 1) == 1;
+}
+
+ssize_t stream_extent(struct stream_reader *rd, size_t len, uint64_t off, int *ret_fd)
+{
+	struct stream *st = rd->stream;
+	uint64_t written = disk_spool_written(stream_disk(st), &st->bytes);
+	ssize_t n = find(rd, len, off);
+
 	if (n <= 0)
 		return n;
-	if (rd->end < off + (uint64_t)n)
-		rd->end = off + (uint64_t)n;
-	retain_consumed(st);
+	if (off >= written || stream_want_spool(st) < 0)
+		return 0;
+	if ((uint64_t)n > written - off)
+		n = (ssize_t)(written - off);
+	if (!is_cached(st, (size_t)n, off))
+		return 0;
+	*ret_fd = st->spool;
 	return n;
 }
 

@@ -126,4 +126,11 @@ for size in 1 4095 65536 131072 1048576 3000000; do
 		fail "pieces of $size bytes"
 done
 pass 'pieces of any size'
+# Somebody cuts a spool behind hutchd's back.
+n=$(node b 'head -c 1000000 /dev/zero')
+timeout 10 cat "$T/b/exec/$n/code" >/dev/null
+truncate -s 200000 "$S"/sandboxes/*/spool/"$n".out
+is 'a spool that was cut is an error behind what is left' \
+	"$(timeout 10 cat "$T/b/exec/$n/stdout" 2>"$W/cut" | wc -c) $(sed 's/.*: //' "$W/cut")" \
+	'200000 Input/output error'
 stop_hutchd
