@@ -103,9 +103,10 @@ int bench_flood(const struct bench *, uint64_t bytes, struct samples *status,
 
 /* Nanoseconds of a read of one byte: of stdout of a command that has ended, of bench_bare's file. */
 int bench_byte(const struct bench *, struct samples *node, struct samples *bare, struct err *);
-/* Nanoseconds from a command's write to the return of a read that waited for it. */
+/* Nanoseconds from a command's write to the return of a read that waited for it: of stdout, of a
+ * pipe, and with a process between two pipes. */
 int bench_latency(const struct bench *, struct samples *node, struct samples *through_pipe,
-		  struct err *);
+		  struct samples *relayed, struct err *);
 /* Bytes per second at which a command gets rid of `bytes` until it has ended, with so many readers,
  * at most 16; each must get them all. */
 int bench_readers(struct bench *, unsigned readers, uint64_t bytes, double *ret, struct err *);

@@ -73,7 +73,7 @@ _Static_assert(ARRAY_SIZE(rows) == ROW_COUNT, "rows[] and enum row_id differ");
 
 struct app {
 	struct bench bench;
-	bool help;
+	bool help, streams;
 	struct samples samples[MODE_COUNT][ROW_COUNT];
 	char missing[ROW_COUNT][200]; /* why a row is left out; "": it is not */
 };
@@ -109,6 +109,16 @@ static int take_quick(void *obj, const char *value, struct err *err)
 	return 0;
 }
 
+static int take_streams(void *obj, const char *value, struct err *err)
+{
+	struct app *app = obj;
+
+	(void)value;
+	(void)err;
+	app->streams = true;
+	return 0;
+}
+
 static int take_help(void *obj, const char *value, struct err *err)
 {
 	struct app *app = obj;
@@ -130,6 +140,7 @@ static const struct option_def defs[] = {
 	{ "bare", 0, "FILE", take_bare, "what bench_bare serves" },
 	{ "park", 0, "FILE", take_park, "the program with many readers" },
 	{ "quick", 'q', NULL, take_quick, "fewer iterations" },
+	{ "streams", 's', NULL, take_streams, "only what is about streams and reads" },
 	{ "help", 'h', NULL, take_help, "show this help" },
 };
 static const struct option_set options = { "bench", defs, ARRAY_SIZE(defs), false };
@@ -400,17 +411,10 @@ static void print_head(void)
 	(void)fflush(stdout);
 }
 
-static int measure(struct app *app, struct err *err)
+static int measure_commands(struct app *app, struct err *err)
 {
-	const struct bench *bench = &app->bench;
-	int r = bench_prepare(bench, bench->box, err);
+	int r = measure_costs(app, err); /* while the daemon is new */
 
-	if (r == 0 && bench->box_v1)
-		r = bench_prepare(bench, bench->box_v1, err);
-	if (r < 0)
-		return r;
-	print_head();
-	r = measure_costs(app, err); /* while the daemon is new */
 	try_rivals(app);
 	if (r == 0)
 		r = measure_hot(app, err);
@@ -423,6 +427,21 @@ static int measure(struct app *app, struct err *err)
 	(void)fflush(stdout);
 	r = measure_ends(app, err);
 	putchar('\n');
+	return r;
+}
+
+static int measure(struct app *app, struct err *err)
+{
+	const struct bench *bench = &app->bench;
+	int r = bench_prepare(bench, bench->box, err);
+
+	if (r == 0 && bench->box_v1)
+		r = bench_prepare(bench, bench->box_v1, err);
+	if (r < 0)
+		return r;
+	print_head();
+	if (!app->streams)
+		r = measure_commands(app, err);
 	if (r == 0)
 		r = measure_streams(app, err);
 	if (r == 0)

@@ -88,32 +88,47 @@ static int stamps_of_node(const struct bench *bench, struct samples *samples, st
 	return fd < 0 ? fd : read_stamps(fd, samples, node, err);
 }
 
-static int stamps_of_pipe(const struct bench *bench, struct samples *samples, struct err *err)
+/* A program with `in` (-1: ours) as its input and a pipe as its output. */
+static int start_stage(char *const argv[], int in, int *ret_out, pid_t *ret_pid, struct err *err)
 {
-	char *path = strdupa(bench->true_path), stamps[] = "stamps", count[] = STAMPS_TEXT;
-	char *argv[] = { path, stamps, count, NULL };
 	posix_spawn_file_actions_t actions;
-	auto_close int reading = -1;
 	int fd[2], r;
-	pid_t pid;
 
 	if (pipe2(fd, O_CLOEXEC) < 0)
 		return err_set(err, errno, "pipe");
-	reading = fd[0];
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, fd[1], STDOUT_FILENO);
-	r = posix_spawn(&pid, path, &actions, NULL, argv, environ);
+	if (in >= 0)
+		posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+	r = posix_spawnp(ret_pid, argv[0], &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close_auto(&fd[1]);
-	if (r)
-		return err_set(err, r, "start %s", path);
-	r = read_stamps(reading, samples, "a pipe", err);
-	(void)waitpid(pid, NULL, 0);
+	*ret_out = fd[0];
+	return r ? err_set(err, r, "start %s", argv[0]) : 0;
+}
+
+static int stamps_of_pipe(const struct bench *bench, bool relay, struct samples *samples,
+			  struct err *err)
+{
+	char *path = strdupa(bench->true_path), stamps[] = "stamps", count[] = STAMPS_TEXT;
+	char cat[] = "cat", *writer[] = { path, stamps, count, NULL }, *between[] = { cat, NULL };
+	auto_close int written = -1, relayed = -1;
+	pid_t pid[2] = { -1, -1 };
+	int r = start_stage(writer, -1, &written, &pid[0], err);
+
+	if (r == 0 && relay)
+		r = start_stage(between, written, &relayed, &pid[1], err);
+	if (r == 0)
+		r = read_stamps(relay ? relayed : written, samples, "a pipe", err);
+	close_auto(&written);
+	for (size_t i = 0; i < ARRAY_SIZE(pid); i++)
+		if (pid[i] > 0)
+			(void)waitpid(pid[i], NULL, 0);
 	return r;
 }
 
 int bench_latency(const struct bench *bench, struct samples *node, struct samples *through_pipe,
-		  struct err *err)
+		  struct samples *relayed, struct err *err)
 {
 	unsigned rounds = bench->quick ? 2 : 10;
 	int r = 0;
@@ -121,7 +136,9 @@ int bench_latency(const struct bench *bench, struct samples *node, struct sample
 	for (unsigned i = 0; i < rounds && r == 0; i++) {
 		r = stamps_of_node(bench, node, err);
 		if (r == 0)
-			r = stamps_of_pipe(bench, through_pipe, err);
+			r = stamps_of_pipe(bench, false, through_pipe, err);
+		if (r == 0)
+			r = stamps_of_pipe(bench, true, relayed, err);
 	}
 	return r;
 }
