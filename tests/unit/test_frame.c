@@ -292,7 +292,7 @@ static void test_cut(void)
 		{ 131077, 3, 5 },
 		{ UINT64_C(1) << 33, 131072, 65536 },
 	};
-	unsigned char header[FRAME_HEADER_LEN], want[FRAME_HEADER_LEN];
+	unsigned char header[FRAME_HEADER_LEN] = { 0 }, want[FRAME_HEADER_LEN];
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		uint64_t left = row[i].len;
