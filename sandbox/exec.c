@@ -139,6 +139,7 @@ static struct exec *exec_new(struct sandbox *sb)
 	list_init(&ex->spooled);
 	list_init(&ex->changed);
 	list_init(&ex->writable);
+	arrival_init(&ex->arrival);
 	exec_start_init(ex);
 	for (size_t i = 0; i < ARRAY_SIZE(ex->child); i++)
 		ex->child[i] = -1;
@@ -166,6 +167,7 @@ void exec_unref(struct exec *ex)
 		return;
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		stream_done(&ex->stream[i]);
+	arrival_done(&ex->arrival);
 	exec_result_done(&ex->result);
 	exec_request_done(&ex->request);
 	exec_base_done(ex);
@@ -234,6 +236,8 @@ void exec_drop(struct exec *ex)
 		else if (!sb->removed) /* else the directory goes, whole */
 			retain_forget(&ex->stream[i]);
 	}
+	if (!sb->engine->closing && !sb->removed)
+		arrival_unlink(ex);
 	watch_fire_all(&ex->changed);
 	exec_unref(ex);
 }

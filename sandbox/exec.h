@@ -14,6 +14,7 @@
 #include "base/ev.h"
 #include "base/hmap.h"
 #include "base/watch.h"
+#include "sandbox/arrival.h"
 #include "sandbox/request.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
@@ -72,7 +73,8 @@ struct exec {
 	bool unwritten; /* made by exec_mkdir(), and no command yet: PENDING, without streams */
 	bool removed;
 	struct stream stream[EXEC_STREAM_COUNT];
-	struct list changed; /* watches: state */
+	struct arrival arrival; /* the order of both */
+	struct list changed;    /* watches: state */
 
 	/* stdin */
 	struct ev_source in;  /* the pipe's writing end; fd -1: at EOF */

@@ -75,6 +75,7 @@ static void release(struct exec *ex, struct exec_result *res)
 	res->pid = ex->pid;
 	ex->result = *res;
 	ex->state = EXEC_DONE;
+	arrival_finish(ex);
 	sb->exec_live--;
 	sb->engine->exec_live--;
 	quota_finished(ex, true);
@@ -88,6 +89,7 @@ static void release(struct exec *ex, struct exec_result *res)
 	journal_finish(ex);
 	exec_ref(ex);
 	watch_fire_all(&ex->changed);
+	arrival_ended(ex);
 	event_emit(sb, EVENT_EXEC_FINISHED, ex);
 	exec_unref(ex);
 	/* Not now: whoever finishes a command may be walking the list that this takes others off. */

@@ -4,7 +4,8 @@
  *
  *	{"n":5,"name":"5","num":5,"by":0,"unique":1234,"at":"…","req":{…}}	accepted
  *	{"n":5,"name":"build","num":0,…,"set":{…}}	made by mkdir, and after each `set`
- *	{"n":5,"code":0,"res":{…}}						over
+ *	{"n":5,"idx":"o6e3"}			in which order its output came so far
+ *	{"n":5,"code":0,"res":{…},"idx":"o6e3o2"}				over
  *	{"n":5,"rm":true}							removed
  *	{"next":6,"num":6}			what a rewrite keeps of nodes that are gone
  *
@@ -98,12 +99,36 @@ static int print_commit(const struct exec *ex, struct buf *out)
 	return r < 0 ? r : buf_printf(out, "}\n");
 }
 
+/* Nothing where there is no order to speak of, or where it is in a file of its own. */
+static int print_arrival(const struct exec *ex, struct buf *out)
+{
+	int r;
+
+	if (!ex->arrival.pieces.len || !arrival_is_short(ex))
+		return 0;
+	r = buf_printf(out, ",\"idx\":\"");
+	if (r == 0)
+		r = arrival_print(ex, out);
+	return r < 0 ? r : buf_printf(out, "\"");
+}
+
 static int print_finish(const struct exec *ex, struct buf *out)
 {
 	int r = buf_printf(out, "{\"n\":%u,\"code\":%d,\"res\":", ex->serial, ex->result.code);
 
 	if (r == 0)
 		r = exec_result_print(ex, out);
+	if (r == 0)
+		r = print_arrival(ex, out);
+	return r < 0 ? r : buf_printf(out, "}\n");
+}
+
+static int print_so_far(const struct exec *ex, struct buf *out)
+{
+	int r = buf_printf(out, "{\"n\":%u", ex->serial);
+
+	if (r == 0)
+		r = print_arrival(ex, out);
 	return r < 0 ? r : buf_printf(out, "}\n");
 }
 
@@ -144,6 +169,8 @@ static int print_all(const struct sandbox *sb, struct buf *out)
 			r = print_commit(ex, out);
 		if (r == 0 && ex->state == EXEC_DONE)
 			r = print_finish(ex, out);
+		else if (r == 0 && ex->arrival.pieces.len && arrival_is_short(ex))
+			r = print_so_far(ex, out);
 	}
 	return r;
 }
@@ -191,7 +218,10 @@ static void rewrite(struct sandbox *sb)
 {
 	struct journal *j = sb->journal;
 	struct journal_fresh *f = calloc(1, sizeof(*f));
+	struct exec *ex;
 
+	list_for_each (ex, &sb->execs, link) /* a line of the old one may be all there is of it */
+		arrival_keep_long(ex);
 	j->rewritten = j->size; /* not at once again, whatever happens */
 	if (!f)
 		return;
@@ -226,16 +256,28 @@ int journal_commit(const struct exec *ex, struct err *err)
 	return 0;
 }
 
-void journal_finish(const struct exec *ex)
+void journal_finish(struct exec *ex)
 {
 	auto_buf struct buf line = { 0 };
 
 	if (ex->removed)
 		return;
+	arrival_keep_long(ex);
 	/* A result that the disk does not take is still told to whoever waits now. */
-	if (print_finish(ex, &line) == 0)
-		(void)append(ex->sandbox, &line);
+	if (print_finish(ex, &line) == 0 && append(ex->sandbox, &line) == 0 && arrival_is_short(ex))
+		arrival_kept(ex);
 	rewrite_when_long(ex->sandbox);
+}
+
+int journal_arrival(const struct exec *ex)
+{
+	auto_buf struct buf line = { 0 };
+	int r = print_so_far(ex, &line);
+
+	if (r == 0)
+		r = append(ex->sandbox, &line);
+	rewrite_when_long(ex->sandbox);
+	return r;
 }
 
 void journal_remove(const struct exec *ex)
@@ -331,7 +373,7 @@ static int load_line(struct loader *l, const char *line, size_t len)
 	AUTO(cJSON_Delete) cJSON *doc = json_parse(line, len, LINE_MAX_BYTES, NULL);
 	uint32_t serial = number(doc, "n");
 	struct sandbox *sb = l->sandbox;
-	const cJSON *res;
+	const cJSON *res, *idx;
 	struct exec *ex;
 
 	if (!doc)
@@ -347,36 +389,45 @@ static int load_line(struct loader *l, const char *line, size_t len)
 		return load_commit(l, doc, serial);
 	ex = exec_find_serial(sb, serial);
 	res = cJSON_GetObjectItemCaseSensitive(doc, "res");
+	idx = cJSON_GetObjectItemCaseSensitive(doc, "idx");
+	if (ex && cJSON_IsString(idx))
+		arrival_parse(ex, idx->valuestring);
 	if (ex && res) {
 		exec_result_done(&ex->result);
 		if (exec_result_parse(&ex->result, res, NULL) < 0)
 			ex->result.reason = EXEC_LOST;
 		ex->result.code = (int)json_int(doc, "code", 0, 255, 125);
-	} else if (ex) {
+	} else if (ex && !idx) {
 		l->stale = true;
 		exec_drop(ex);
 	}
 	return 0;
 }
 
-/* The streams of all; those that have no result were running when hutchd ended. */
+/* It has no result: it was running when hutchd ended. */
+static void finish_lost(struct loader *l, struct exec *ex)
+{
+	struct exec_result *res = &ex->result;
+
+	l->stale = true;
+	res->error = strdup("hutchd ended while it ran");
+	(void)clock_gettime(CLOCK_REALTIME, &res->finished_at);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		res->stream_bytes[i] = ex->stream[i].size;
+}
+
+/* What there is of its output, of each. */
 static void finish_all(struct loader *l)
 {
 	struct exec *ex;
 
 	list_for_each (ex, &l->sandbox->execs, link) {
-		struct exec_result *res = &ex->result;
-
 		if (ex->unwritten)
 			continue;
 		exec_restore_streams(ex);
-		if (res->reason != EXEC_LOST || res->error)
-			continue;
-		l->stale = true;
-		res->error = strdup("hutchd ended while it ran");
-		(void)clock_gettime(CLOCK_REALTIME, &res->finished_at);
-		for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
-			res->stream_bytes[i] = ex->stream[i].size;
+		if (ex->result.reason == EXEC_LOST && !ex->result.error)
+			finish_lost(l, ex);
+		arrival_restore(ex);
 	}
 }
 

@@ -3,7 +3,8 @@
  * Who does what: engine.c holds the set and brings it back at start; sandbox.c is
  * a sandbox's life as its users see it; run.c is process 1 and the control socket;
  * record.c is what a restart needs; exec.c, exec_start.c, exec_end.c are a
- * command's life; stream.c and stdin.c its bytes, pty.c its terminal; result.c its
+ * command's life; stream.c and stdin.c its bytes, pty.c its terminal, arrival.c the
+ * order of its output; result.c its
  * result as text.
  */
 #pragma once
@@ -248,6 +249,27 @@ void retain_over(struct exec *);
 void retain_forget(struct stream *);
 /* What is left of a spool from before. */
 void retain_restore(struct stream *, int dirfd, const char *name);
+/* arrival.c: the order in which the streams were drained. */
+void arrival_init(struct arrival *);
+void arrival_done(struct arrival *);
+/* So many bytes more of one stream are in its spool. */
+void arrival_add(struct exec *, enum exec_stream, uint64_t n);
+/* A stream has ended, or the result is there: whoever waits looks again. */
+void arrival_ended(struct exec *);
+/* DONE, and both streams settled: `frames` ends here. */
+void arrival_finish(struct exec *);
+/* Lets the next hutchd find the pieces there are, without fail only where the disk takes them: in the
+ * journal while they are few; the others only, which are not for the journal. */
+void arrival_keep(struct exec *);
+void arrival_keep_long(struct exec *);
+bool arrival_is_short(const struct exec *);
+/* They have been written to the journal: that text, as arrival_parse() takes it. */
+int arrival_print(const struct exec *, struct buf *);
+void arrival_kept(struct exec *);
+void arrival_parse(struct exec *, const char *text);
+/* Finished, from the journal: everything else there is to know, when its result is known. */
+void arrival_restore(struct exec *);
+void arrival_unlink(struct exec *);
 /* stdin.c */
 /* Takes the descriptor that input is written to: a pipe's writing end, or a terminal's master. */
 int stdin_attach(struct exec *, int fd);
@@ -287,7 +309,9 @@ int journal_open(struct sandbox *, struct err *);
 void journal_close(struct sandbox *);
 /* Refused while the disk does not take what it is given. */
 int journal_commit(const struct exec *, struct err *);
-void journal_finish(const struct exec *);
+void journal_finish(struct exec *);
+/* What arrival_print() says, of a command that runs or whose streams go on. */
+int journal_arrival(const struct exec *);
 void journal_remove(const struct exec *);
 
 struct last_entry {

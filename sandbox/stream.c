@@ -100,6 +100,7 @@ void stream_end(struct stream *st)
 	stream_close_idle(st);
 	retain_over(st->exec);
 	watch_fire_all(&st->changed);
+	arrival_ended(st->exec);
 	exec_trim_later(st->exec->sandbox);
 }
 
@@ -220,6 +221,7 @@ static ssize_t drain(struct stream *st, size_t len, bool beyond)
 static ssize_t drain_some(struct stream *st, size_t budget, bool beyond)
 {
 	size_t before = budget;
+	uint64_t had = st->size;
 	ssize_t n = -EAGAIN;
 
 	while (budget > 0 && (n = drain(st, budget, beyond)) > 0) {
@@ -231,6 +233,7 @@ static ssize_t drain_some(struct stream *st, size_t budget, bool beyond)
 	}
 	if (budget < before)
 		(void)clock_gettime(CLOCK_REALTIME_COARSE, &st->changed_at);
+	arrival_add(st->exec, st->which, st->size - had);
 	return n;
 }
 

@@ -1,0 +1,384 @@
+/* arrival_read.c - readers of `output` and `frames`
+ *
+ * A read is put together from the index and the two spools, at any offset, by any
+ * number of readers.  `output` is the pieces one after the other, until both streams
+ * have ended.  `frames` cuts each piece into frames, and is over with the result:
+ * its bytes are those up to the result, one exit frame, and the end.
+ *
+ * A read serves nothing that a next hutchd would put together differently: see
+ * keep_before().
+ */
+#include "sandbox/arrival-internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/frame.h"
+
+#define PIECES_PER_READ 8192 /* so that a read of pieces of one byte takes no longer than others */
+#define WINDOW          4096
+
+static const enum frame_type frame_of[EXEC_STREAM_COUNT] = {
+	[EXEC_STDOUT] = FRAME_STDOUT,
+	[EXEC_STDERR] = FRAME_STDERR,
+};
+
+/* Of a spool: small pieces are copied from it, and not read one by one. */
+struct window {
+	uint64_t off;
+	size_t len;
+	char bytes[WINDOW];
+};
+
+/* A read on its way through the pieces. */
+struct walk {
+	struct arrival_reader *rd;
+	struct exec *ex;
+	bool frames;
+	struct arrival_block block;
+	size_t at;                /* in it; beyond its end: in the open part */
+	struct arrival_mark mark; /* where the piece begins */
+	struct window window[EXEC_STREAM_COUNT];
+};
+
+/* --- how much there is --- */
+
+static bool streams_ended(const struct exec *ex)
+{
+	return ex->stream[EXEC_STDOUT].ended && ex->stream[EXEC_STDERR].ended;
+}
+
+bool arrival_is_whole(const struct exec *ex, bool frames)
+{
+	return frames ? ex->state == EXEC_DONE : streams_ended(ex);
+}
+
+/* Behind the last byte of the streams, as an offset. */
+static uint64_t bytes_end(const struct exec *ex, bool frames)
+{
+	const struct arrival *a = &ex->arrival;
+	struct arrival_mark mark = a->end;
+	struct arrival_piece p;
+
+	if (!frames)
+		return arrival_offset(&mark, false) + a->open[EXEC_STDOUT] + a->open[EXEC_STDERR];
+	if (ex->state == EXEC_DONE)
+		return a->frames_end;
+	while (arrival_piece_open(ex, &mark, &p))
+		arrival_advance(&mark, &p);
+	return mark.frames;
+}
+
+/* The exit frame; it never changes. */
+static int print_exit(struct exec *ex, struct buf *out)
+{
+	unsigned char header[FRAME_HEADER_LEN] = { 0 };
+	int r = buf_add(out, header, sizeof(header));
+
+	if (r == 0)
+		r = exec_result_print(ex, out);
+	if (r < 0)
+		return r;
+	ex->arrival.exit_len = out->len - sizeof(header);
+	frame_header(header, FRAME_EXIT, ex->arrival.exit_len);
+	memcpy(out->data, header, sizeof(header));
+	return 0;
+}
+
+uint64_t arrival_size(struct exec *ex, bool frames)
+{
+	struct arrival *a = &ex->arrival;
+
+	if (frames && ex->state != EXEC_DONE)
+		(void)arrival_fix(ex); /* who was told a size may go on reading there */
+	if (!frames || ex->state != EXEC_DONE)
+		return bytes_end(ex, frames);
+	if (!a->exit_len) {
+		auto_buf struct buf text = { 0 };
+
+		(void)print_exit(ex, &text);
+	}
+	return a->frames_end + (a->exit_len ? FRAME_HEADER_LEN + a->exit_len : 0);
+}
+
+/* --- the pieces --- */
+
+static int enter_block(struct walk *w, uint32_t number)
+{
+	int r = arrival_block_read(w->ex, number, &w->block);
+
+	if (r < 0)
+		return r;
+	w->at = 0;
+	w->mark = w->block.begin;
+	return 0;
+}
+
+/* The piece that begins at w->mark. 1; 0: there is none; negative errno. */
+static int piece_at(struct walk *w, struct arrival_piece *ret, size_t *ret_len)
+{
+	*ret_len = 0;
+	if (w->frames && w->ex->state == EXEC_DONE && w->mark.frames >= w->ex->arrival.frames_end)
+		return 0;
+	for (;;) {
+		int r;
+
+		if (w->at < w->block.len)
+			*ret_len = arrival_piece_get(w->block.pieces + w->at, w->block.len - w->at,
+						     ret);
+		if (*ret_len)
+			return 1;
+		if (w->block.number == w->ex->arrival.block)
+			return arrival_piece_open(w->ex, &w->mark, ret);
+		r = enter_block(w, w->block.number + 1);
+		if (r < 0)
+			return r;
+	}
+}
+
+static uint64_t size_of(const struct walk *w, const struct arrival_piece *p)
+{
+	return w->frames ? frame_size(p->len) : p->len;
+}
+
+/* To the piece that has the byte at `off`, or that will have it. */
+static int walk_to(struct walk *w, const struct arrival_cursor *last, uint64_t off)
+{
+	struct arrival_piece p;
+	uint32_t number = 0;
+	size_t len;
+	int r = arrival_block_find(w->ex, w->frames, off, &number);
+
+	if (r == 0)
+		r = enter_block(w, number);
+	if (r < 0)
+		return r;
+	if (last->block == number && arrival_offset(&last->mark, w->frames) <= off) {
+		w->at = last->at;
+		w->mark = last->mark;
+	}
+	while ((r = piece_at(w, &p, &len)) > 0) {
+		if (off < arrival_offset(&w->mark, w->frames) + size_of(w, &p))
+			break;
+		arrival_advance(&w->mark, &p);
+		w->at += len;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* --- the bytes --- */
+
+/* At least one byte, or an error. */
+static ssize_t read_spool(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	ssize_t n = stream_read(rd, bytes, len, off);
+
+	return n == 0 || n == -EAGAIN ? -EIO : n; /* the index knows more than the spool has */
+}
+
+static ssize_t read_bytes(struct walk *w, enum exec_stream which, void *bytes, size_t len,
+			  uint64_t off)
+{
+	struct stream_reader *rd = &w->rd->stream[which];
+	struct window *win = &w->window[which];
+	ssize_t n;
+
+	if (len >= WINDOW)
+		return read_spool(rd, bytes, len, off);
+	if (off < win->off || off >= win->off + win->len) {
+		n = read_spool(rd, win->bytes, WINDOW, off);
+		win->len = n < 0 ? 0 : (size_t)n;
+		win->off = off;
+		if (n < 0)
+			return n;
+	}
+	n = (ssize_t)(win->off + win->len - off);
+	n = n < (ssize_t)len ? n : (ssize_t)len;
+	memcpy(bytes, win->bytes + (off - win->off), (size_t)n);
+	return n;
+}
+
+/* From one frame of the piece, at `in` in what the piece looks like in `frames`. */
+static ssize_t read_frame(struct walk *w, const struct arrival_piece *p, void *bytes, size_t len,
+			  uint64_t in)
+{
+	uint64_t index = in / (FRAME_HEADER_LEN + FRAME_PAYLOAD_MAX);
+	uint64_t begin = index * FRAME_PAYLOAD_MAX;
+	size_t at = (size_t)(in % (FRAME_HEADER_LEN + FRAME_PAYLOAD_MAX));
+	unsigned char header[FRAME_HEADER_LEN];
+	size_t payload = frame_cut(header, frame_of[p->which], p->len - begin);
+	size_t left = FRAME_HEADER_LEN + payload - at;
+
+	if (at < FRAME_HEADER_LEN) {
+		left = FRAME_HEADER_LEN - at;
+		len = len < left ? len : left;
+		memcpy(bytes, header + at, len);
+		return (ssize_t)len;
+	}
+	return read_bytes(w, p->which, bytes, len < left ? len : left,
+			  w->mark.pos[p->which] + begin + at - FRAME_HEADER_LEN);
+}
+
+static ssize_t read_piece(struct walk *w, const struct arrival_piece *p, void *bytes, size_t len,
+			  uint64_t in)
+{
+	uint64_t left = p->len - in;
+
+	if (w->frames)
+		return read_frame(w, p, bytes, len, in);
+	return read_bytes(w, p->which, bytes, len < left ? len : (size_t)left,
+			  w->mark.pos[p->which] + in);
+}
+
+/* How far in the streams a reader is that is at `off`, in the piece at w->mark. */
+static void note_position(struct arrival_reader *rd, const struct walk *w,
+			  const struct arrival_piece *p, uint64_t off)
+{
+	uint64_t in = off - arrival_offset(&w->mark, w->frames);
+
+	memcpy(rd->pos, w->mark.pos, sizeof(rd->pos));
+	if (w->frames) {
+		uint64_t at = in % (FRAME_HEADER_LEN + FRAME_PAYLOAD_MAX);
+
+		in = in / (FRAME_HEADER_LEN + FRAME_PAYLOAD_MAX) * FRAME_PAYLOAD_MAX;
+		in += at > FRAME_HEADER_LEN ? at - FRAME_HEADER_LEN : 0;
+	}
+	rd->pos[p->which] += in < p->len ? in : p->len;
+}
+
+static void note_cursor(struct arrival_reader *rd, const struct walk *w)
+{
+	if (w->at < w->block.len) /* the open part is not a place to come back to */
+		rd->last = (struct arrival_cursor){ w->block.number, w->at, w->mark };
+}
+
+/* Bytes of the streams. 0: there are none at `off`. */
+static ssize_t read_streams(struct arrival_reader *rd, struct walk *w, char *bytes, size_t len,
+			    uint64_t off)
+{
+	struct arrival_piece p;
+	size_t done = 0, piece_len;
+	ssize_t n = 0;
+	int r = walk_to(w, &rd->last, off), left = PIECES_PER_READ;
+
+	while (r == 0 && done < len && left-- && (r = piece_at(w, &p, &piece_len)) > 0) {
+		uint64_t begin = arrival_offset(&w->mark, rd->frames), size = size_of(w, &p);
+
+		r = 0;
+		note_cursor(rd, w);
+		while (done < len && off + done < begin + size) {
+			n = read_piece(w, &p, bytes + done, len - done, off + done - begin);
+			if (n < 0)
+				return done ? (ssize_t)done : n;
+			done += (size_t)n;
+		}
+		note_position(rd, w, &p, off + done);
+		if (off + done < begin + size)
+			break;
+		arrival_advance(&w->mark, &p);
+		w->at += piece_len;
+	}
+	return done || r == 0 ? (ssize_t)done : r;
+}
+
+/* --- readers --- */
+
+int arrival_open(struct arrival_reader *rd, struct exec *ex, bool frames, struct err *err)
+{
+	int r = 0;
+
+	*rd = (struct arrival_reader){ .exec = ex, .frames = frames };
+	for (size_t i = 0; r == 0 && i < EXEC_STREAM_COUNT; i++)
+		r = stream_open(&rd->stream[i], &ex->stream[i], err);
+	if (r == 0 && (r = arrival_file_open(ex)) < 0)
+		(void)err_set(err, -r, "open the index of its output");
+	ex->arrival.readers++;
+	if (r < 0)
+		arrival_close(rd);
+	return r;
+}
+
+void arrival_close(struct arrival_reader *rd)
+{
+	struct exec *ex = rd->exec;
+
+	if (!--ex->arrival.readers)
+		close_auto(&ex->arrival.fd);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		stream_close(&rd->stream[i]);
+}
+
+/* What a reader is about to be told must be so for the next hutchd too.  That one takes what no kept
+ * piece accounts for as stdout's, then stderr's: so it is right of what cannot grow any more, and of
+ * an `output` with nothing of stderr in question. */
+static int keep_before(struct exec *ex, bool frames)
+{
+	const struct arrival *a = &ex->arrival;
+	uint64_t in_stderr = a->end.pos[EXEC_STDERR] + a->open[EXEC_STDERR];
+
+	if (!arrival_is_whole(ex, frames)) {
+		int r = frames || in_stderr > a->kept[EXEC_STDERR] ? arrival_fix(ex) : 0;
+
+		if (r < 0 || (!frames && in_stderr == a->kept[EXEC_STDERR]))
+			return r;
+	}
+	arrival_keep(ex); /* a full disk is no reason not to serve it */
+	return 0;
+}
+
+/* A stream that is full goes on when its readers have got on: see retain.c.  A read may end in the
+ * middle of what was taken from the spool, or wait for the other stream. */
+static void let_go_on(struct arrival_reader *rd)
+{
+	char byte;
+
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		if (rd->exec->stream[i].full)
+			(void)stream_read(&rd->stream[i], &byte, 1, rd->pos[i]);
+}
+
+ssize_t arrival_read(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	struct exec *ex = rd->exec;
+	struct walk w = { .rd = rd, .ex = ex, .frames = rd->frames };
+	uint64_t end = bytes_end(ex, rd->frames);
+	ssize_t n = 0;
+
+	if (off < end) {
+		n = keep_before(ex, rd->frames);
+		if (n == 0)
+			n = read_streams(rd, &w, bytes, len, off);
+		if (n == 0)
+			n = -EIO;
+	} else if (!arrival_is_whole(ex, rd->frames)) {
+		for (size_t i = 0; off == end && i < EXEC_STREAM_COUNT; i++)
+			rd->pos[i] = ex->arrival.end.pos[i] + ex->arrival.open[i];
+		n = -EAGAIN;
+	} else if (rd->frames) {
+		auto_buf struct buf text = { 0 };
+		int r = print_exit(ex, &text);
+
+		if (r < 0)
+			return r;
+		if (off - end < text.len) {
+			n = (ssize_t)(text.len - (off - end));
+			n = n < (ssize_t)len ? n : (ssize_t)len;
+			memcpy(bytes, text.data + (off - end), (size_t)n);
+		}
+	}
+	if (n > 0 || off == end)
+		let_go_on(rd);
+	if (n >= 0)
+		rd->next = off + (uint64_t)n;
+	return n;
+}
+
+uint32_t arrival_ready(const struct arrival_reader *rd)
+{
+	bool whole = arrival_is_whole(rd->exec, rd->frames);
+	bool more = rd->next < bytes_end(rd->exec, rd->frames);
+
+	return (more || whole ? POLLIN | POLLRDNORM : 0) | (whole ? POLLHUP : 0);
+}

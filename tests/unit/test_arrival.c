@@ -1,0 +1,430 @@
+/* test_arrival.c - the order of two streams: random pieces against a plain model
+ *
+ * The model is the bytes in the order in which they came.  Of `frames`, where they
+ * are cut is the index's to decide, but once: what has been read of it is kept, and
+ * must be what everybody reads there for ever, also after a restart.
+ */
+#include <errno.h>
+
+#include "base/frame.h"
+#include "tests/unit/arrival.h"
+#include "tests/unit/tap.h"
+
+/* --- readers --- */
+
+/* From `off` on, as far as it goes, in reads of random sizes; compared with what was read before. */
+static bool look(struct writer *w, struct arrival_reader *rd, uint64_t off, size_t most)
+{
+	static char bytes[1 << 20];
+	struct buf *seen = rd->frames ? &w->frames : &w->output;
+	size_t total = 0;
+	ssize_t n;
+
+	while (total < most) {
+		size_t len = 1 + rnd(rnd(2) ? 20 : 200000), known;
+
+		n = arrival_read(rd, bytes, len, off);
+		if (n == 0 || n == -EAGAIN)
+			return true;
+		if (n < 0) {
+			printf("# %s at %llu: %zd\n", rd->frames ? "frames" : "output",
+			       (unsigned long long)off, n);
+			return false;
+		}
+		known = off >= seen->len ? 0 : seen->len - (size_t)off;
+		known = known < (size_t)n ? known : (size_t)n;
+		if (known && memcmp(seen->data + off, bytes, known) != 0) {
+			printf("# %s at %llu: not what was read there before\n",
+			       rd->frames ? "frames" : "output", (unsigned long long)off);
+			return false;
+		}
+		if (off + known == seen->len)
+			(void)buf_add(seen, bytes + known, (size_t)n - known);
+		off += (uint64_t)n;
+		total += (size_t)n;
+	}
+	return true;
+}
+
+static bool look_anywhere(struct writer *w, bool frames)
+{
+	struct buf *seen = frames ? &w->frames : &w->output;
+	struct arrival_reader rd;
+	bool good = true;
+
+	if (arrival_open(&rd, w->ex, frames, NULL) < 0)
+		return false;
+	for (int i = 0; i < 20 && good; i++)
+		good = look(w, &rd, seen->len ? rnd((uint32_t)seen->len) : 0, 1 + rnd(3000));
+	arrival_close(&rd);
+	return good;
+}
+
+static bool look_at_rest(struct writer *w, bool frames)
+{
+	return look(w, &w->rd[frames], (frames ? &w->frames : &w->output)->len, SIZE_MAX);
+}
+
+/* Whoever is told a size may begin to read there, so it is behind a frame. */
+static void ask_size(struct writer *w)
+{
+	uint64_t size = arrival_size(w->ex, true);
+
+	if (size && w->ex->state != EXEC_DONE && w->sizes < SIZES_MAX)
+		w->size[w->sizes++] = size;
+}
+
+/* --- what must hold at the end --- */
+
+/* The frames are the first `upto` bytes, in their order, and the result. */
+static bool frames_are(struct writer *w, size_t upto)
+{
+	struct frame_decoder d;
+	auto_buf struct buf result = { 0 };
+	size_t at = 0, in = 0, told = 0;
+	struct err err = { 0 };
+
+	frame_decoder_init(&d, FRAME_SERVER);
+	while (in < w->frames.len) {
+		struct frame_part part;
+		bool some;
+		ssize_t n = frame_decode(&d, w->frames.data + in, w->frames.len - in, &some, &part,
+					 &err);
+
+		if (n <= 0)
+			break;
+		in += (size_t)n;
+		while (part.last && told < w->sizes && w->size[told] == in)
+			told++;
+		if (part.type == FRAME_EXIT) {
+			(void)buf_add(&result, part.bytes, part.len);
+			continue;
+		}
+		if (at + part.len > upto || memcmp(w->all.data + at, part.bytes, part.len) != 0)
+			return false;
+		for (size_t i = 0; i < part.len; i++)
+			if ((part.bytes[i] & 0x80) != (part.type == FRAME_STDERR ? 0x80 : 0))
+				return false;
+		at += part.len;
+	}
+	if (frame_decode_end(&d, &err) < 0)
+		printf("# %s\n", err.msg);
+	return at == upto && told == w->sizes && !err.code && strstr(result.data, "\"exit_code\":");
+}
+
+static bool output_is(const struct writer *w)
+{
+	return w->output.len == w->all.len &&
+	       (!w->all.len || memcmp(w->output.data, w->all.data, w->all.len) == 0);
+}
+
+/* What nobody had seen may have become stdout first; what was seen has not. */
+static bool output_has_all(const struct writer *w)
+{
+	size_t at[EXEC_STREAM_COUNT] = { 0 };
+
+	for (size_t i = 0; i < w->output.len; i++) {
+		int s = w->output.data[i] & 0x80 ? EXEC_STDERR : EXEC_STDOUT;
+
+		if (at[s] >= w->stream[s].len || w->stream[s].data[at[s]++] != w->output.data[i])
+			return false;
+	}
+	return w->output.len == w->all.len;
+}
+
+static const struct {
+	const char *what;
+	unsigned pieces, largest; /* sizes are up to this */
+	unsigned looks;           /* one look in so many drains; 0: never */
+	unsigned behind;          /* pieces after the result */
+} script[] = {
+	{ "nothing", 0, 1, 0, 0 },
+	{ "one piece", 1, 100, 0, 0 },
+	{ "a few, unseen", 9, 1000, 0, 0 },
+	{ "a few, seen", 9, 1000, 1, 0 },
+	{ "a few large ones", 12, 300000, 2, 0 },
+	{ "exact frames", 20, 65536, 2, 2 },
+	{ "bytes", 20000, 1, 0, 0 },
+	{ "bytes, seen at times", 20000, 1, 97, 0 },
+	{ "small ones", 15000, 200, 50, 0 },
+	{ "small ones, seen by the way", 3000, 300, 1, 0 },
+	{ "with children that go on", 20, 50, 3, 30 },
+	{ "that go on for long, unseen", 3, 50, 0, 9000 },
+	{ "that go on for long", 5000, 9, 30, 9000 },
+};
+
+static void some_drains(struct writer *w, size_t i, unsigned n, bool result, bool *ret_good)
+{
+	bool exact = strcmp(script[i].what, "exact frames") == 0;
+
+	while (n-- && *ret_good) {
+		size_t len = exact ? 65536 * (1 + rnd(2)) : 1 + rnd(script[i].largest);
+
+		drained(w, rnd(2) ? EXEC_STDERR : EXEC_STDOUT, len);
+		if (!script[i].looks || rnd(script[i].looks))
+			continue;
+		switch (rnd(4)) {
+		case 0:
+			*ret_good = look_at_rest(w, !result);
+			break;
+		case 1:
+			*ret_good = look_anywhere(w, !result);
+			break;
+		case 2:
+			*ret_good = look_at_rest(w, false);
+			break;
+		default:
+			ask_size(w);
+		}
+	}
+}
+
+static bool sizes_fit(const struct writer *w)
+{
+	return arrival_size(w->ex, true) == w->frames.len &&
+	       arrival_size(w->ex, false) == w->output.len;
+}
+
+static void run_script(size_t i, uint32_t serial, bool early)
+{
+	struct writer w;
+	const char *what = script[i].what;
+	bool good = true;
+	size_t upto, memory;
+
+	begin(&w, serial);
+	some_drains(&w, i, script[i].pieces, false, &good);
+	ok(good, "%s: while it runs", what);
+	memory = w.ex->arrival.pieces.cap;
+	ok(memory <= 8192, "%s: %zu bytes of memory", what, memory);
+	upto = w.all.len;
+	finish(&w);
+	some_drains(&w, i, script[i].behind, true, &good);
+	if (!early)
+		ok(good && look_at_rest(&w, true) && frames_are(&w, upto), "%s: frames", what);
+	streams_end(&w);
+	ok(w.ex->arrival.pieces.cap <= 64, "%s: little memory when it is over", what);
+	if (early)
+		restart(&w, false);
+	ok(look_at_rest(&w, false) && output_is(&w), "%s: output", what);
+	ok(look_at_rest(&w, true) && frames_are(&w, upto), "%s: frames still", what);
+	ok(sizes_fit(&w), "%s: sizes are what was read", what);
+	ok(look_anywhere(&w, true) && look_anywhere(&w, false), "%s: from anywhere", what);
+	for (int n = 1; n <= 2; n++) {
+		restart(&w, false);
+		ok(look_anywhere(&w, true) && look_anywhere(&w, false), "%s: restart %d", what, n);
+		ok(sizes_fit(&w), "%s: restart %d: sizes", what, n);
+		w.frames.len = w.output.len = 0;
+		ok(look_at_rest(&w, true) && frames_are(&w, upto), "%s: restart %d: frames", what,
+		   n);
+		ok(look_at_rest(&w, false) && output_is(&w), "%s: restart %d: output", what, n);
+	}
+	end(&w);
+}
+
+/* hutchd is killed while the command runs. */
+static void crash_script(size_t i, uint32_t serial)
+{
+	struct writer w;
+	const char *what = script[i].what;
+	bool good = true;
+
+	begin(&w, serial);
+	some_drains(&w, i, script[i].pieces, false, &good);
+	restart(&w, true);
+	ok(good && look_anywhere(&w, true) && look_anywhere(&w, false), "%s: a crash", what);
+	ok(look_at_rest(&w, true) && look_at_rest(&w, false), "%s: a crash: the rest", what);
+	ok(output_has_all(&w) && sizes_fit(&w), "%s: a crash: all there is", what);
+	restart(&w, false);
+	ok(look_anywhere(&w, true) && look_anywhere(&w, false) && sizes_fit(&w),
+	   "%s: a crash and a restart", what);
+	end(&w);
+}
+
+/* Or when it has ended, and its children have not. */
+static void crash_behind(size_t i, uint32_t serial)
+{
+	struct writer w;
+	size_t upto;
+	bool good = true;
+
+	begin(&w, serial);
+	some_drains(&w, i, script[i].pieces, false, &good);
+	upto = w.all.len;
+	finish(&w);
+	some_drains(&w, i, script[i].behind, true, &good);
+	restart(&w, false);
+	ok(good && look_at_rest(&w, true) && frames_are(&w, upto), "%s: a crash behind its end",
+	   script[i].what);
+	ok(look_at_rest(&w, false) && output_has_all(&w), "%s: and its output", script[i].what);
+	end(&w);
+}
+
+/* The file is cut short: what it still has counts, or what the journal had before. */
+static void test_cut_file(void)
+{
+	struct writer w;
+	char path[96];
+	bool good = true;
+	size_t seen;
+	off_t len;
+
+	begin(&w, 4000);
+	some_drains(&w, 6, 30, false, &good);
+	ok(look_at_rest(&w, false), "a short one is read");
+	seen = w.output.len;
+	some_drains(&w, 6, 20000, false, &good);
+	ok(look_at_rest(&w, false), "a long one is read");
+	path_of(path, 4000, "idx");
+	for (len = 8300; len >= 0; len -= (len > 8180 || len < 600) ? 1 : 500) {
+		size_t rest = (size_t)len % 4096, pieces = (size_t)len / 4096 * 4072;
+
+		pieces += rest > 24 ? rest - 24 : 0;
+		pieces = pieces > seen ? pieces : seen; /* each has a byte, at least */
+		if (truncate(path, len) < 0)
+			abort();
+		restart(&w, true);
+		w.output.len = w.frames.len = 0;
+		if (!look_at_rest(&w, true) || !look_at_rest(&w, false) || !sizes_fit(&w) ||
+		    !output_has_all(&w) || memcmp(w.output.data, w.all.data, pieces) != 0)
+			break;
+	}
+	ok(len < 0, "at any length");
+	end(&w);
+}
+
+static void test_parse(void)
+{
+	static const struct {
+		const char *text;
+		uint64_t out, err;
+	} row[] = {
+		{ "", 0, 0 },        { "o1", 1, 0 },   { "e18446744073709551615", 0, INT64_MAX },
+		{ "o5e6o7", 12, 6 }, { "o5x6", 5, 0 }, { "o5e", 5, 0 },
+		{ "o5e0o6", 5, 0 },  { "x", 0, 0 },    { "o65536o1", 65537, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct exec *ex = new_exec(1);
+
+		arrival_parse(ex, row[i].text);
+		ok(ex->arrival.end.pos[0] == row[i].out && ex->arrival.end.pos[1] == row[i].err,
+		   "'%s' in the journal", row[i].text);
+		free_exec(ex);
+	}
+}
+
+/* --- who waits --- */
+
+struct waiter {
+	struct watch watch;
+	unsigned fired;
+};
+
+static void on_fire(struct watch *watch)
+{
+	container_of(watch, struct waiter, watch)->fired++;
+}
+
+static void test_waiting(void)
+{
+	struct arrival_reader out, frames;
+	struct waiter waiter = { .fired = 0 };
+	struct writer w;
+	char bytes[1000];
+
+	begin(&w, 5000);
+	watch_init(&waiter.watch, on_fire);
+	ok(arrival_open(&out, w.ex, false, NULL) == 0 &&
+		   arrival_open(&frames, w.ex, true, NULL) == 0,
+	   "two readers");
+	is_int(arrival_read(&out, bytes, sizeof(bytes), 0), -EAGAIN, "output: nothing yet");
+	is_int(arrival_read(&frames, bytes, sizeof(bytes), 0), -EAGAIN, "frames: nothing yet");
+	ok(!arrival_ready(&out) && !arrival_ready(&frames), "and a poll says so");
+	watch_add(&w.ex->arrival.changed, &waiter.watch);
+	drained(&w, EXEC_STDERR, 3);
+	is_int(waiter.fired, 1, "who waits is told");
+	ok(arrival_ready(&out) == (EPOLLIN | EPOLLRDNORM) && arrival_ready(&frames), "polls too");
+	is_int(arrival_read(&frames, bytes, sizeof(bytes), 0), 11, "a frame");
+	ok(frames.next == 11 && frames.pos[EXEC_STDERR] == 3 && !frames.pos[EXEC_STDOUT],
+	   "and where the reader is");
+	is_int(arrival_read(&frames, bytes, 9, 0), 9, "a part of it");
+	ok(frames.pos[EXEC_STDERR] == 1, "is a part of the way");
+	drained(&w, EXEC_STDOUT, 5);
+	is_int(arrival_read(&out, bytes, sizeof(bytes), 1), 7, "output: both");
+	ok(out.pos[EXEC_STDERR] == 3 && out.pos[EXEC_STDOUT] == 5, "and the way in both");
+	is_int(arrival_read(&out, bytes, sizeof(bytes), 100), -EAGAIN, "far behind the end");
+	watch_add(&w.ex->arrival.changed, &waiter.watch);
+	finish(&w);
+	is_int(waiter.fired, 2, "the result is told");
+	ok(arrival_ready(&frames) & EPOLLHUP && !arrival_ready(&out), "frames is whole");
+	watch_add(&w.ex->arrival.changed, &waiter.watch);
+	streams_end(&w);
+	is_int(waiter.fired, 3, "the end is told");
+	ok(arrival_ready(&out) & EPOLLHUP, "output is whole");
+	is_int(arrival_read(&out, bytes, sizeof(bytes), 8), 0, "and at its end");
+	is_int(arrival_read(&frames, bytes, sizeof(bytes), 1 << 20), 0, "behind the end of frames");
+	if (ftruncate(w.spool[EXEC_STDOUT], 2) < 0)
+		abort();
+	is_int(arrival_read(&out, bytes, sizeof(bytes), 0), 5,
+	       "a spool that was cut: what is left");
+	is_int(arrival_read(&out, bytes, sizeof(bytes), 5), -EIO, "and then an error, not an end");
+	arrival_close(&out);
+	arrival_close(&frames);
+	end(&w);
+}
+
+/* A place in what is still open is none to come back to. */
+static void test_cursor(void)
+{
+	struct writer w;
+
+	begin(&w, 6000);
+	drained(&w, EXEC_STDOUT, 5);
+	finish(&w);
+	drained(&w, EXEC_STDOUT, 3);
+	ok(look_at_rest(&w, false) && output_is(&w), "read behind the result");
+	drained(&w, EXEC_STDERR, 2);
+	drained(&w, EXEC_STDOUT, 1);
+	ok(look_at_rest(&w, false) && output_is(&w), "and on when there is more");
+	end(&w);
+}
+
+int main(void)
+{
+	struct disk_config config;
+	char path[96];
+
+	if (!mkdtemp(dir))
+		return 1;
+	(void)snprintf(path, sizeof(path), "mkdir -p %s/sandboxes/1/spool", dir);
+	if (system(path) != 0)
+		return 1;
+	eng.store.fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	config = (struct disk_config){ .loop = &loop, .dirfd = eng.store.fd, .keep = -1 };
+	if (ev_init(&loop, NULL) < 0 || disk_new(&eng.disk, &config, NULL) < 0)
+		return 1;
+	journal.rewritten = UINT64_MAX / 4;
+	box = (struct sandbox){ .engine = &eng, .serial = 1, .journal = &journal };
+	list_init(&box.execs);
+	list_init(&box.stalled);
+	list_init(&box.spooled);
+	for (uint32_t round = 1; round <= 2; round++)
+		for (size_t i = 0; i < ARRAY_SIZE(script); i++) {
+			seed = round * 1000 + i;
+			run_script(i, round * 100 + (uint32_t)i, round == 2);
+			crash_script(i, round * 100 + (uint32_t)i + 30);
+			crash_behind(i, round * 100 + (uint32_t)i + 60);
+		}
+	test_cut_file();
+	test_parse();
+	test_waiting();
+	test_cursor();
+	(void)close(eng.store.fd);
+	disk_free(eng.disk);
+	(void)ev_turn(&loop, 0); /* what the loop still had in its hands */
+	ev_done(&loop);
+	(void)snprintf(path, sizeof(path), "rm -rf %s", dir);
+	ok(system(path) == 0, "cleaned up");
+	return tap_done();
+}
