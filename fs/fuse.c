@@ -71,6 +71,10 @@ enum node_cache fuse_attr_cache(const struct node_ref *ref)
 		cache = CACHE_SHORT;
 	if (ref->id == NODE_EXEC_STDERR && ref->exec->stream[EXEC_STDERR].ended)
 		cache = CACHE_SHORT;
+	if (ref->id == NODE_EXEC_OUTPUT && arrival_is_whole(ref->exec, false))
+		cache = CACHE_SHORT;
+	if (ref->id == NODE_EXEC_FRAMES && arrival_is_whole(ref->exec, true))
+		cache = CACHE_SHORT;
 	return cache;
 }
 

@@ -20,6 +20,7 @@
 #include "fs/node.h"
 #include "sandbox/stream.h"
 
+struct arrival_reader;
 struct event_log;
 struct request_file;
 struct tree;
@@ -47,7 +48,8 @@ struct handle {
 	struct event_log *events;     /* of the `events` files */
 	uint64_t events_shift;        /* what is added to offsets: see event_file.c */
 	bool events_begun;
-	void *server; /* the server's own, freed by it at release */
+	struct arrival_reader *arrival; /* of output and frames, while it is open; owned */
+	void *server;                   /* the server's own, freed by it at release */
 };
 
 struct handles {

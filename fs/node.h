@@ -60,6 +60,8 @@ enum node_id {
 	NODE_STATS,
 	NODE_EXEC_KEEP,
 	NODE_EXEC_INPUT,
+	NODE_EXEC_OUTPUT,
+	NODE_EXEC_FRAMES,
 	NODE_COUNT,
 };
 
@@ -178,6 +180,7 @@ extern const struct node_ops events_ops;                       /* event_file.c *
 extern const struct node_ops hold_ops, exec_hold_ops;          /* hold_file.c */
 extern const struct node_ops stdin_ops, input_ops;             /* stdin_file.c */
 extern const struct node_ops output_ops, result_ops, code_ops; /* stream_file.c */
+extern const struct node_ops arrival_ops;                      /* arrival_file.c */
 
 int help_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
 int version_show(struct tree *, const struct node_ref *, uid_t, struct buf *);
@@ -198,3 +201,4 @@ void events_attr(struct tree *, const struct node_ref *, const struct caller *, 
 void cmd_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void input_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void output_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void arrival_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);

@@ -419,6 +419,40 @@ const struct node_def node_table[] = {
 			  "bytes that were taken before are skipped after the end too.",
 		.polls = "As stdin.",
 	},
+	[NODE_EXEC_OUTPUT] = {
+		.name = "output",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_NONE,
+		.ops = &arrival_ops,
+		.attr = arrival_attr,
+		.doc = "both, in the order in which they came",
+		.reads = "As stdout: the bytes of stdout and stderr, in the order in which hutchd took "
+			 "them from their pipes, until both have ended.  What was read at an offset "
+			 "stays there.  Writes to the two streams that follow each other closely may "
+			 "change places; with \"stderr\": \"merge\" the order is exact.",
+		.errors = "As stdout.",
+		.polls = "As stdout.",
+	},
+	[NODE_EXEC_FRAMES] = {
+		.name = "frames",
+		.parent = NODE_EXEC,
+		.mode = FILE_MODE(0440),
+		.names = CACHE_STATIC,
+		.attrs = CACHE_NONE,
+		.ops = &arrival_ops,
+		.attr = arrival_attr,
+		.doc = "both and the result, as a stream of frames",
+		.reads = "Frames: a byte that is 1 for stdout, 2 for stderr, 3 for the result, three "
+			 "bytes that are 0, the length of what follows as 4 bytes, big-endian, and so "
+			 "many bytes, at most 65536.  The order is that of output, up to the result, "
+			 "which is the text of result.json and the last frame.  What children that "
+			 "were left behind write later is in output.  A reader at the end waits until "
+			 "there is more, or the result; one that comes back goes on at its offset.",
+		.errors = "As output.",
+		.polls = "As stdout.",
+	},
 };
 _Static_assert(sizeof(node_table) / sizeof(node_table[0]) == NODE_COUNT,
 	       "node_table[] and enum node_id differ");
