@@ -60,6 +60,7 @@ static void on_changed(struct disk_pump *pump)
 	bool more = pump->size > st->size;
 
 	if (more) {
+		arrival_add(ex, st->which, pump->size - st->size);
 		st->size = pump->size;
 		(void)clock_gettime(CLOCK_REALTIME_COARSE, &st->changed_at);
 	}
