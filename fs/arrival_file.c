@@ -39,6 +39,7 @@ static ssize_t arrival_file_read(struct node_io *io, struct err *err)
 	/* As with a single stream: nothing is coming of a node without a command. */
 	if (n == -EAGAIN && !x->unwritten)
 		io->wait = &x->arrival.changed;
+	io->from_disk = n == -EAGAIN && arrival_has(io->handle->arrival, io->off);
 	return n;
 }
 

@@ -118,7 +118,7 @@ void fuse_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct
 		return;
 	}
 	n = tree_read(&p.io, NULL);
-	if (n == -EAGAIN && p.io.wait && !(fi->flags & O_NONBLOCK)) {
+	if (n == -EAGAIN && p.io.wait && (!(fi->flags & O_NONBLOCK) || p.io.from_disk)) {
 		p.uid = p.io.handle->uid;
 		if (fuse_park(&p, NULL))
 			return;

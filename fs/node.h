@@ -113,6 +113,7 @@ struct node_io {
 	size_t done;  /* WRITE: taken so far, which is what an interrupted writer gets to hear */
 	bool expired; /* the deadline has come: answer now */
 	struct list *wait; /* with -EAGAIN: call again when this fires; NULL: do not park */
+	bool from_disk;    /* with -EAGAIN: the bytes are there, so O_NONBLOCK does not count */
 	int64_t deadline;  /* with -EAGAIN: and at this ev_now() time, `expired`; 0: never */
 	void *state;       /* the handler's own, between calls */
 	void (*drop)(struct node_io *); /* frees `state`; NULL: nothing to free */

@@ -56,7 +56,8 @@ static ssize_t output_read(struct node_io *io, struct err *err)
 	/* Nothing is coming of a node without a command, so nobody waits for it. */
 	if (n == -EAGAIN && !s->exec->unwritten)
 		io->wait = &rd->stream->changed;
-	else if (n >= 0)
+	io->from_disk = n == -EAGAIN && io->off < s->size;
+	if (n >= 0)
 		io->handle->next_off = io->off + (uint64_t)n;
 	return n;
 }

@@ -69,6 +69,8 @@ int arrival_open(struct arrival_reader *, struct exec *, bool frames, struct err
 void arrival_close(struct arrival_reader *);
 /* Bytes at `off`; 0 at the end; -EAGAIN when there is nothing yet; -EIO: they are gone. */
 ssize_t arrival_read(struct arrival_reader *, void *bytes, size_t len, uint64_t off);
+/* Is there a byte at `off`?  Then -EAGAIN says that it comes from the disk. */
+bool arrival_has(const struct arrival_reader *, uint64_t off);
 /* The poll mask of who goes on where the last read ended. */
 uint32_t arrival_ready(const struct arrival_reader *);
 /* The size so far. The frames that it counts do not grow any more. */

@@ -170,12 +170,12 @@ static int walk_to(struct walk *w, const struct arrival_cursor *last, uint64_t o
 
 /* --- the bytes --- */
 
-/* At least one byte, or an error. */
+/* At least one byte, or an error; -EAGAIN: the disk is asked for them. */
 static ssize_t read_spool(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
 {
 	ssize_t n = stream_read(rd, bytes, len, off);
 
-	return n == 0 || n == -EAGAIN ? -EIO : n; /* the index knows more than the spool has */
+	return n ? n : -EIO; /* the index knows more than the spool has */
 }
 
 static ssize_t read_bytes(struct walk *w, enum exec_stream which, void *bytes, size_t len,
@@ -373,6 +373,11 @@ ssize_t arrival_read(struct arrival_reader *rd, void *bytes, size_t len, uint64_
 	if (n >= 0)
 		rd->next = off + (uint64_t)n;
 	return n;
+}
+
+bool arrival_has(const struct arrival_reader *rd, uint64_t off)
+{
+	return off < bytes_end(rd->exec, rd->frames);
 }
 
 uint32_t arrival_ready(const struct arrival_reader *rd)

@@ -11,12 +11,24 @@
 #include "base/auto.h"
 #include "sandbox/sandbox-internal.h"
 
+#define FETCH_MIN ((size_t)256 << 10) /* the next read is likely to begin where this one ends */
+
 /* --- the spool, open for reading --- */
 
 void stream_close_idle(struct stream *st)
 {
 	if (st->ended && list_empty(&st->readers))
 		close_auto(&st->spool);
+}
+
+/* Who waits for bytes of it that are there. */
+static void wake_readers(struct stream *st)
+{
+	struct exec *ex = exec_ref(st->exec);
+
+	watch_fire_all(&st->changed);
+	watch_fire_all(&ex->arrival.changed);
+	exec_unref(ex);
 }
 
 static void on_opened(struct disk_done *done, int fd, const struct err *err)
@@ -27,7 +39,7 @@ static void on_opened(struct disk_done *done, int fd, const struct err *err)
 	st->spool = fd;
 	st->no_spool = fd < 0;
 	stream_close_idle(st);
-	watch_fire_all(&st->changed);
+	wake_readers(st);
 }
 
 int stream_want_spool(struct stream *st)
@@ -78,7 +90,7 @@ static void on_fetched(struct disk_done *done, int fd, const struct err *err)
 	close_auto(&rd->fetched);
 	rd->fetched = fd;
 	rd->failed = err || fd < 0;
-	watch_fire_all(&rd->stream->changed);
+	wake_readers(rd->stream);
 }
 
 /* What the writer has read for it, or has yet to read. */
@@ -98,6 +110,8 @@ static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t
 		if (n > 0 || off == rd->fetch_off)
 			return n > 0 ? n : -EIO;
 	}
+	if (len < FETCH_MIN)
+		len = FETCH_MIN;
 	rd->fetch.fn = on_fetched;
 	rd->fetch_off = off;
 	stream_spool_name(rd->stream, name);

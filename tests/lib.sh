@@ -142,7 +142,7 @@ need() {
 
 # is_hutchd PID: it is one, and not the helper of one, which may outlive it.
 is_hutchd() {
-	local exe parent name
+	local exe parent name=
 	read -r name 2>/dev/null <"/proc/$1/comm"
 	case $name in hutchd-writer | hutch-janitor) return 1 ;; esac
 	exe=$(readlink "/proc/$1/exe" 2>/dev/null) || return 1
