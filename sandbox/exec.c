@@ -169,6 +169,9 @@ void exec_unref(struct exec *ex)
 		stream_done(&ex->stream[i]);
 	arrival_done(&ex->arrival);
 	exec_result_done(&ex->result);
+	if (ex->pending)
+		exec_result_done(ex->pending);
+	free(ex->pending);
 	exec_request_done(&ex->request);
 	exec_base_done(ex);
 	free(ex);

@@ -121,7 +121,7 @@ void exec_on_settled(struct exec *ex)
 {
 	auto_free struct exec_result *res = NULL;
 
-	if (!ex->pending || is_settling(ex))
+	if (!ex->pending || is_settling(ex) || ex->removed)
 		return;
 	res = TAKE_PTR(ex->pending);
 	release(ex, res);

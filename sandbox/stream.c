@@ -84,6 +84,8 @@ static void on_pipe_released(struct ev_source *src)
 
 void stream_end(struct stream *st)
 {
+	bool was_settling = st->settling;
+
 	if (st->ended)
 		return;
 	st->ended = true;
@@ -102,6 +104,8 @@ void stream_end(struct stream *st)
 	watch_fire_all(&st->changed);
 	arrival_ended(st->exec);
 	exec_trim_later(st->exec->sandbox);
+	if (was_settling)
+		exec_on_settled(st->exec);
 }
 
 /* The last reference may be the loop's, and outlive the engine: then nothing is left to be done. */
@@ -230,6 +234,10 @@ static ssize_t drain_some(struct stream *st, size_t budget, bool beyond)
 			(void)fcntl(st->src.fd, F_SETPIPE_SZ, PIPE_BUSY_SIZE);
 		}
 		budget -= (size_t)n;
+		if (n < DISK_FILL_MAX && !st->tty && !beyond) {
+			n = -EAGAIN; /* that was all: what comes now, or the end, epoll tells */
+			break;
+		}
 	}
 	if (budget < before)
 		(void)clock_gettime(CLOCK_REALTIME_COARSE, &st->changed_at);
@@ -311,9 +319,11 @@ void stream_settled(struct stream *st)
 {
 	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
 
+	if (poll(&p, 1, 0) == 1 && !(p.revents & POLLIN)) {
+		stream_end(st); /* which tells */
+		return;
+	}
 	st->settling = false;
-	if (!st->ended && poll(&p, 1, 0) == 1 && !(p.revents & POLLIN))
-		stream_end(st);
 	exec_on_settled(st->exec);
 }
 
