@@ -135,10 +135,8 @@ uint64_t retain_room(const struct stream *st)
 
 /* --- a stream that is full --- */
 
-void retain_stall(struct stream *st)
+static void stall(struct stream *st)
 {
-	if (st->full)
-		return;
 	st->full = true;
 	list_add_tail(&st->exec->sandbox->stalled, &st->stalled);
 	if (!st->pump)
@@ -207,6 +205,15 @@ void retain_consumed(struct stream *st)
 	}
 	if (retain_room(st) > 0)
 		resume(st);
+}
+
+void retain_stall(struct stream *st)
+{
+	if (st->full)
+		return;
+	stall(st);
+	/* Its readers may have got to its end before it was full, and wait there. */
+	retain_consumed(st);
 }
 
 void retain_restore(struct stream *st, int dirfd, const char *name)

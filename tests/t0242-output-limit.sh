@@ -125,6 +125,10 @@ rmdir "$E/$N"
 is 'a handle on what was removed reads on' "$(timeout 5 cat <&8 | wc -l)" 500
 exec 8<&-
 
+# A reader that is at its end already when it gets full has consumed all there is.
+json '{"cmd":"for i in 1 2 3 4; do head -c 1000 /dev/zero; sleep 0.2; done","output_limit":1000}'
+is 'a reader that follows a small limit' "$(timeout 10 cat "$E/$N/stdout" | wc -c)" 4000
+
 # A shell reads a block and goes back: it must not be told EIO.
 json '{"cmd":"seq 1 300000","output_limit":"1100K"}'
 wait_for 10 status_is "$N" 'running (stdout full)'
