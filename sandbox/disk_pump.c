@@ -104,10 +104,24 @@ static void begin(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 	(void)fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* failing only costs speed */
 }
 
-static void begin_settling(struct pump *p)
+/* One that another writer has begun goes on behind what that has moved. */
+static void catch_up(struct pump *p, int spool)
+{
+	struct stat st;
+
+	if (spool < 0 || fstat(spool, &st) < 0)
+		return;
+	if ((uint64_t)st.st_size > p->off)
+		p->off = (uint64_t)st.st_size;
+	p->resumed = false;
+}
+
+static void begin_settling(struct disk_pumps *all, struct pump *p)
 {
 	int in_pipe = 0;
 
+	if (p->resumed)
+		catch_up(p, disk_files_get(all->files, p->name, false));
 	(void)ioctl(p->fd, FIONREAD, &in_pipe);
 	p->settling = true;
 	p->settle = p->off + (uint64_t)in_pipe;
@@ -131,7 +145,7 @@ void disk_pumps_ask(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 		p->limit = ask->limit;
 		p->flags &= ~(unsigned)DISK_PUMP_LIMIT;
 	} else if (ask->asks == DISK_ASKS_SETTLE) {
-		begin_settling(p);
+		begin_settling(all, p);
 	} else if (ask->asks == DISK_ASKS_STOP) {
 		end(all, p, DISK_PUMP_STOPPED);
 	}
@@ -143,14 +157,18 @@ static ssize_t throw_away(struct pump *p, size_t len)
 	static char waste[WASTE];
 	ssize_t n = read(p->fd, waste, len < sizeof(waste) ? len : sizeof(waste));
 
-	if (n > 0)
-		p->flags |= DISK_PUMP_LOST;
+	if (n <= 0)
+		return n;
+	p->flags |= DISK_PUMP_LOST;
+	if (p->settling) /* what was in the pipe is less by so much, or comes to its end never */
+		p->settle -= (uint64_t)n < p->settle - p->off ? (uint64_t)n : p->settle - p->off;
 	return n;
 }
 
 static uint64_t room(const struct pump *p)
 {
-	uint64_t limit = p->settling && p->settle > p->limit ? p->settle : p->limit;
+	bool beyond = p->settling && !p->drops && p->settle > p->limit;
+	uint64_t limit = beyond ? p->settle : p->limit;
 
 	return limit > p->off ? limit - p->off : 0;
 }
@@ -160,16 +178,13 @@ static ssize_t move(struct disk_pumps *all, struct pump *p)
 	int spool = disk_files_get(all->files, p->name, false);
 	uint64_t most = room(p);
 	loff_t at = (loff_t)p->off;
-	struct stat st;
 	ssize_t n;
 
 	if (p->settling && p->settle - p->off < most)
 		most = p->settle - p->off;
 	most = most < PER_TURN ? most : PER_TURN;
-	if (spool >= 0 && p->resumed && fstat(spool, &st) == 0) {
-		if ((uint64_t)st.st_size > p->off)
-			p->off = (uint64_t)st.st_size;
-		p->resumed = false;
+	if (spool >= 0 && p->resumed) {
+		catch_up(p, spool);
 		return 1; /* and look again */
 	}
 	if (spool < 0 || (p->drops && !most))
@@ -191,28 +206,40 @@ static bool settled(struct pump *p)
 	return true;
 }
 
+/* Nobody can write to it any more, and all is taken. */
+static bool is_over(const struct pump *p)
+{
+	struct pollfd q = { .fd = p->fd, .events = POLLIN };
+
+	return poll(&q, 1, 0) == 1 && !(q.revents & POLLIN);
+}
+
 /* True: it may go on at once. */
 static bool turn(struct disk_pumps *all, struct pump *p)
 {
 	unsigned before = p->flags;
-	bool tell;
+	bool tell, done;
 	ssize_t n;
 
 	if (p->flags & DISK_PUMP_LIMIT && !p->settling)
 		return false;
 	if (!room(p) && !p->drops && !p->resumed) {
 		p->flags |= DISK_PUMP_LIMIT;
-		(void)settled(p);
-		say(all, p);
+		if (settled(p) && is_over(p))
+			end(all, p, DISK_PUMP_ENDED);
+		else
+			say(all, p);
 		return false;
 	}
 	n = p->settling && p->off >= p->settle ? 1 : move(all, p);
-	if (n == 0) {
+	p->empty = n < 0;
+	done = settled(p);
+	/* Its end belongs to what was in it: the result says so. */
+	if (n == 0 || (done && is_over(p))) {
 		end(all, p, DISK_PUMP_ENDED);
 		return false;
 	}
-	p->empty = n < 0;
-	tell = settled(p) || (p->flags ^ before) & DISK_PUMP_LOST;
+	tell = done || (p->flags ^ before) & DISK_PUMP_LOST;
 	if (tell || (p->off != p->said && (p->empty || ev_now() - p->said_at > SAY_NS)))
 		say(all, p);
 	return !p->empty;
@@ -251,7 +278,7 @@ void disk_pumps_last(struct disk_pumps *all)
 	for (struct pump *p = all->pump; p < all->pump + all->n; p++) {
 		if (!p->ticket)
 			continue;
-		begin_settling(p);
+		begin_settling(all, p);
 		while (p->off < p->settle && move(all, p) > 0)
 			;
 		close_auto(&p->fd);

@@ -29,8 +29,9 @@
 #define RETRY_NS    (INT64_C(1) * 1000000000)
 #define PATIENCE_NS (INT64_C(10) * 1000000000)
 #define HELD_MAX    1024
-#define RUN_MAX     256 /* writes that become one */
-#define HEAR_EVERY  16  /* runs, while there is no time to sleep */
+#define RUN_MAX     256  /* writes that become one */
+#define HEAR_MAX    1024 /* messages at a time */
+#define HEAR_EVERY  16   /* runs, while there is no time to sleep */
 
 struct writer {
 	struct disk_writer_plan plan;
@@ -147,6 +148,48 @@ static void say_room(struct writer *w)
 
 	if (used < w->plan.ring.size / 4 * 3 && atomic_exchange(&s->wants_room, 0))
 		say(w, &msg, -1);
+}
+
+/* --- hearing --- */
+
+/* One message; false: there is none. */
+static bool hear(struct writer *w)
+{
+	struct disk_ask ask;
+	struct iovec iov = { .iov_base = &ask, .iov_len = sizeof(ask) };
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr h = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.bytes,
+			    .msg_controllen = sizeof(control.bytes) };
+	ssize_t n = recvmsg(w->plan.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
+	int fd = -1;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0) {
+		w->alone = true;
+		w->gone_at = ev_now();
+		disk_pumps_last(w->pumps);
+		return false;
+	}
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (n == (ssize_t)sizeof(ask))
+		disk_pumps_ask(w->pumps, &ask, fd);
+	else if (fd >= 0)
+		(void)close(fd);
+	return true;
+}
+
+static void hear_all(struct writer *w)
+{
+	for (int i = 0; i < HEAR_MAX && !w->alone && hear(w); i++)
+		;
 }
 
 /* --- what the disk does not take --- */
@@ -347,6 +390,9 @@ static bool work(struct writer *w)
 		hold_record(w, rec, w->error);
 		w->scan += rec->size;
 	} else {
+		/* A pump that was stopped before must not make the file anew. */
+		if (rec->what == DISK_UNLINK)
+			hear_all(w);
 		do_run(w, head);
 	}
 	move_tail(w);
@@ -375,38 +421,6 @@ static void come_round(struct writer *w)
 
 /* --- waiting --- */
 
-static void hear(struct writer *w)
-{
-	struct disk_ask ask;
-	struct iovec iov = { .iov_base = &ask, .iov_len = sizeof(ask) };
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr h = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = control.bytes,
-			    .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(w->plan.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
-	int fd = -1;
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		w->alone = true;
-		w->gone_at = ev_now();
-		disk_pumps_last(w->pumps);
-		return;
-	}
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	if (n == (ssize_t)sizeof(ask))
-		disk_pumps_ask(w->pumps, &ask, fd);
-	else if (fd >= 0)
-		(void)close(fd);
-}
-
 static int wait_ms(const struct writer *w)
 {
 	int64_t left = w->held_n ? w->retry_at - ev_now() : -1;
@@ -425,7 +439,7 @@ static void look(struct writer *w, int timeout_ms)
 		return;
 	disk_pumps_woken(w->pumps, p + 1, n);
 	if (p[0].revents)
-		hear(w);
+		hear_all(w);
 }
 
 /* Until there is something to do. */
@@ -464,16 +478,17 @@ _Noreturn void disk_writer_main(const struct disk_writer_plan *plan)
 		_exit(1);
 	w.tail = w.scan = atomic_load(&w.plan.ring.shared->tail);
 	for (unsigned round = 1;; round++) {
-		bool more = work(&w);
+		bool more = work(&w), pumped;
 
 		if (!more)
 			come_round(&w);
-		more |= disk_pumps_turn(w.pumps, w.seen);
+		pumped = disk_pumps_turn(w.pumps, w.seen);
+		more |= pumped;
 		if (!more && finished(&w))
 			_exit(0);
 		if (!more)
 			sleep_for_work(&w);
-		else if (round % HEAR_EVERY == 0)
+		else if (pumped || round % HEAR_EVERY == 0) /* a turn of pumps is long */
 			look(&w, 0);
 	}
 }

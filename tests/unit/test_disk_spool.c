@@ -364,6 +364,70 @@ static void test_limit(void)
 	disk_free(d);
 }
 
+/* What was in the pipe is settled, and never more than the limit is kept of what drops. */
+static void test_settle(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2];
+
+	make_pipe(fd);
+	(void)kill(disk_writer_pid(d), SIGSTOP);
+	(void)put_bytes(fd[1], 0, 60000);
+	(void)start(d, &f, &(struct disk_pump_start){ "drop-settled", fd[0], 0, 20000, true });
+	disk_pump_settle(&f.pump);
+	(void)kill(disk_writer_pid(d), SIGCONT);
+	ok(turn_until(f.seen & DISK_PUMP_SETTLED), "settle: one that drops");
+	is_int((long long)f.pump.size, 20000, "settle: not beyond its limit");
+	ok(f.seen & DISK_PUMP_LOST, "settle: and says so");
+	(void)close(fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "settle: the end");
+	(void)close(fd[0]);
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 20000);
+	(void)start(d, &f, &(struct disk_pump_start){ "at-limit", fd[0], 0, 20000, false });
+	ok(turn_until(f.pump.flags & DISK_PUMP_LIMIT), "settle: at its limit");
+	(void)close(fd[1]);
+	disk_pump_settle(&f.pump);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "settle: and at its end, which is told");
+	is_int((long long)f.pump.size, 20000, "settle: all of it");
+	(void)close(fd[0]);
+	disk_free(d);
+}
+
+/* The file of what is removed is not made again by a pump that was stopped. */
+static void test_unlink(void)
+{
+	const struct disk_op gone = { .what = DISK_UNLINK, .name = "unlinked" };
+	int fd[2], left = 0;
+
+	for (int i = 0; i < 5; i++) {
+		struct disk *d = begin(1 << 18, -1);
+		struct flow f;
+
+		make_pipe(fd);
+		(void)put_bytes(fd[1], 0, 60000);
+		(void)start(d, &f,
+			    &(struct disk_pump_start){ "unlinked", fd[0], 0, 1 << 20, false });
+		ok(turn_until(f.pump.size == 60000), "unlink: pumped");
+		(void)kill(disk_writer_pid(d), SIGSTOP);
+		(void)put_bytes(fd[1], 60000, 60000);
+		disk_pump_limit(&f.pump, 2 << 20);
+		disk_pump_limit(&f.pump, 3 << 20);
+		disk_pump_done(&f.pump);
+		(void)disk_put(d, &gone, NULL);
+		(void)kill(disk_writer_pid(d), SIGCONT);
+		(void)disk_wait(d, PATIENCE_MS);
+		disk_free(d);
+		left += faccessat(at, "unlinked", F_OK, 0) == 0;
+		(void)unlinkat(at, "unlinked", 0);
+		(void)close(fd[0]);
+		(void)close(fd[1]);
+	}
+	is_int(left, 0, "unlink: it stays away");
+}
+
 /* --- deaths --- */
 
 static void test_writer_dies(void)
@@ -408,6 +472,30 @@ static void test_writer_untold(void)
 	is_int(wrong_in("untold"), 0, "untold: the right bytes");
 	(void)close(fd[1]);
 	ok(turn_until(f.seen & DISK_PUMP_ENDED), "untold: to the end");
+	disk_free(d);
+	(void)close(fd[0]);
+}
+
+/* The same, while it settles: what is in the pipe lies behind what nobody was told of. */
+static void test_writer_settles(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2];
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 50000);
+	(void)start(d, &f, &(struct disk_pump_start){ "settles", fd[0], 0, 1 << 30, false });
+	ok(turn_until(f.pump.size == 50000), "settles: moved");
+	f.pump.size = 20000;
+	(void)kill(disk_writer_pid(d), SIGSTOP);
+	(void)put_bytes(fd[1], 50000, 10000);
+	disk_pump_settle(&f.pump);
+	(void)kill(disk_writer_pid(d), SIGKILL);
+	ok(turn_until(f.seen & DISK_PUMP_SETTLED), "settles: by the next one");
+	is_int((long long)f.pump.size, 60000, "settles: all that was in the pipe");
+	(void)close(fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "settles: to the end");
 	disk_free(d);
 	(void)close(fd[0]);
 }
@@ -469,8 +557,11 @@ int main(void)
 	test_pump();
 	test_change();
 	test_limit();
+	test_settle();
+	test_unlink();
 	test_writer_dies();
 	test_writer_untold();
+	test_writer_settles();
 	test_owner_dies();
 	ev_done(&loop);
 	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
