@@ -62,7 +62,7 @@ static void look(struct exec *ex)
 
 void exec_on_deadline(struct exec *ex)
 {
-	if (ex->state == EXEC_DONE || !ex->sandbox->run || ex->sandbox->run->ending)
+	if (ex->state == EXEC_DONE || ex->pending || !ex->sandbox->run || ex->sandbox->run->ending)
 		return;
 	if (ex->timed_out || ex->killed) {
 		look(ex);
