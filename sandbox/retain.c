@@ -133,14 +133,18 @@ uint64_t retain_room(const struct stream *st)
 	return sb->stored >= max ? 0 : lower(limit - kept, max - sb->stored);
 }
 
+bool retain_has_all(const struct stream *st)
+{
+	return retain_room(st) == limit_of(st) - (written(st) - st->given);
+}
+
 /* --- a stream that is full --- */
 
 static void stall(struct stream *st)
 {
 	st->full = true;
 	list_add_tail(&st->exec->sandbox->stalled, &st->stalled);
-	if (!st->pump)
-		stream_pause(st);
+	stream_pause(st); /* also of a pump, which does not look at its pipe now */
 }
 
 static void resume(struct stream *st)
@@ -195,9 +199,9 @@ void retain_consumed(struct stream *st)
 {
 	uint64_t to;
 
-	if (!st->full || st->exec->request.keep)
+	if (!st->full)
 		return;
-	to = consumed(st);
+	to = st->exec->request.keep ? 0 : consumed(st);
 	if (to > st->given) {
 		st->given = to;
 		punch(st);

@@ -232,9 +232,13 @@ void stream_pump_start(struct stream *);
 void stream_pump_resume(struct stream *);
 void stream_pump_settle(struct stream *);
 void stream_pump_done(struct stream *);
+/* The loop has its pipe again, and goes on with what the pump was at. */
+void stream_pump_taken_back(struct stream *);
 /* retain.c: how much is kept */
 /* So many more bytes may be kept now; to make room the output of others may go. */
 uint64_t retain_room(const struct stream *);
+/* Is the room that its own limit leaves there, all of it? */
+bool retain_has_all(const struct stream *);
 /* Its size, or what is left of it, has changed. */
 void retain_count(struct stream *);
 /* It is full, and waits for a reader. */

@@ -93,6 +93,7 @@ void stream_end(struct stream *st)
 	list_del(&st->stalled);
 	watch_cancel(&st->room);
 	stream_pump_done(st);
+	retain_count(st); /* what it was granted it does not need any more */
 	if (st->src.fd >= 0) {
 		ev_del(loop_of(st), &st->src);
 		close_auto(&st->src.fd);
@@ -169,12 +170,18 @@ static bool pipe_empty(const struct stream *st)
 static void on_lost(struct disk_spool *bytes)
 {
 	struct stream *st = container_of(bytes, struct stream, bytes);
+	struct exec *ex = exec_ref(st->exec);
 
 	st->truncated = st->lost = true;
 	if (bytes->lost_at < st->size)
 		st->size = bytes->lost_at;
+	if (st->given > st->size)
+		st->given = st->size;
 	retain_count(st);
+	if (st->pump) /* it would go on behind a hole */
+		stream_pump_taken_back(st);
 	watch_fire_all(&st->changed);
+	exec_unref(ex);
 }
 
 static ssize_t take(struct stream *st, size_t len)
@@ -253,7 +260,7 @@ void stream_pause(struct stream *st)
 
 void stream_resume(struct stream *st)
 {
-	if (!st->pump && !st->ended)
+	if (!st->pump && !st->ended && list_empty(&st->room.link))
 		(void)ev_mod(loop_of(st), &st->src, EPOLLIN);
 }
 
@@ -270,7 +277,9 @@ static void on_room(struct watch *w)
 
 	if (st->settling)
 		stream_settle_on(st);
-	if (!st->full)
+	if (st->full)
+		stream_pause(st); /* its one event may have come meanwhile */
+	else
 		stream_resume(st);
 	exec_unref(ex);
 }
@@ -289,12 +298,14 @@ static void on_pipe(struct ev_source *src, uint32_t events)
 	ssize_t n = 0;
 
 	/* The one event of a stream that is out of the loop: nobody can write any more. */
-	if (st->pump || !list_empty(&st->room.link))
+	if (!list_empty(&st->room.link))
 		goto out;
 	if (st->full) { /* so what is left is little */
 		stream_settle(st);
 		goto out;
 	}
+	if (st->pump) /* the writer sees it too */
+		goto out;
 	/* From an empty pipe nothing is moved: so a silent command never makes a spool.  What was
 	 * told of a stream that was out of the loop is the end alone, and may be met later. */
 	if ((events & EPOLLIN) || !pipe_empty(st))
@@ -319,7 +330,9 @@ void stream_settled(struct stream *st)
 {
 	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
 
-	if (poll(&p, 1, 0) == 1 && !(p.revents & POLLIN)) {
+	/* The writer, if it has the pipe, would have said that it is at its end, and may have moved more
+	 * since then that we have not heard of. */
+	if (!st->pump && poll(&p, 1, 0) == 1 && !(p.revents & POLLIN)) {
 		stream_end(st); /* which tells */
 		return;
 	}
