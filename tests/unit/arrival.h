@@ -53,6 +53,7 @@ static inline struct exec *new_exec(uint32_t serial)
 {
 	struct exec *ex = calloc(1, sizeof(*ex));
 
+	ex->refs = 1; /* not the last one, when those of the engine come and go */
 	ex->sandbox = &box;
 	ex->serial = serial;
 	ex->state = EXEC_RUNNING;

@@ -12,6 +12,18 @@
 
 /* --- readers --- */
 
+/* What is there and not open, or not in memory, the writer gets. */
+static ssize_t read_there(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	int64_t patient = ev_now() + patience(20);
+	ssize_t n;
+
+	while ((n = arrival_read(rd, bytes, len, off)) == -EAGAIN && arrival_has(rd, off) &&
+	       ev_now() < patient)
+		(void)ev_turn(&loop, 100);
+	return n;
+}
+
 /* From `off` on, as far as it goes, in reads of random sizes; compared with what was read before. */
 static bool look(struct writer *w, struct arrival_reader *rd, uint64_t off, size_t most)
 {
@@ -23,7 +35,7 @@ static bool look(struct writer *w, struct arrival_reader *rd, uint64_t off, size
 	while (total < most) {
 		size_t len = 1 + rnd(rnd(2) ? 20 : 200000), known;
 
-		n = arrival_read(rd, bytes, len, off);
+		n = read_there(rd, bytes, len, off);
 		if (n == 0 || n == -EAGAIN)
 			return true;
 		if (n < 0) {
