@@ -271,10 +271,12 @@ static ssize_t read_streams(struct arrival_reader *rd, struct walk *w, char *byt
 		while (done < len && off + done < begin + size) {
 			n = read_piece(w, &p, bytes + done, len - done, off + done - begin);
 			if (n < 0)
-				return done ? (ssize_t)done : n;
+				break;
 			done += (size_t)n;
 		}
 		note_position(rd, w, &p, off + done);
+		if (n < 0)
+			return done ? (ssize_t)done : n;
 		if (off + done < begin + size)
 			break;
 		arrival_advance(&w->mark, &p);

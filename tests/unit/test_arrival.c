@@ -402,6 +402,35 @@ static void test_cursor(void)
 	end(&w);
 }
 
+/* A read that ends where the disk has to be asked has taken what lies before that. */
+static void test_part_in_memory(void)
+{
+	static char bytes[300000];
+	struct writer w;
+	ssize_t n;
+
+	begin(&w, 7000);
+	drained(&w, EXEC_STDOUT, sizeof(bytes));
+	w.ex->stream[EXEC_STDOUT].full = true;
+	w.ex->request.keep = true;
+	if (fsync(w.spool[EXEC_STDOUT]) < 0 ||
+	    posix_fadvise(w.spool[EXEC_STDOUT], 128 << 10, 0, POSIX_FADV_DONTNEED) != 0)
+		abort();
+	for (int frames = 0; frames < 2; frames++) {
+		struct arrival_reader *rd = &w.rd[frames];
+
+		n = arrival_read(rd, bytes, sizeof(bytes), 0);
+		printf("# %zd bytes were in memory\n", n);
+		ok(n > 0 && !rd->stream[EXEC_STDOUT].jumps, "%s: it has not jumped",
+		   frames ? "frames" : "output");
+		ok(rd->pos[EXEC_STDOUT] >= (uint64_t)n - 8 * 5 &&
+			   rd->pos[EXEC_STDOUT] <= (uint64_t)n,
+		   "and is where it has read to");
+	}
+	w.ex->stream[EXEC_STDOUT].full = false;
+	end(&w);
+}
+
 int main(void)
 {
 	struct disk_config config;
@@ -430,6 +459,7 @@ int main(void)
 		}
 	test_cut_file();
 	test_parse();
+	test_part_in_memory();
 	test_waiting();
 	test_cursor();
 	(void)close(eng.store.fd);
