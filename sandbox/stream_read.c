@@ -112,6 +112,7 @@ static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t
 	}
 	if (len < FETCH_MIN)
 		len = FETCH_MIN;
+	close_auto(&rd->fetched); /* it is of another place */
 	rd->fetch.fn = on_fetched;
 	rd->fetch_off = off;
 	stream_spool_name(rd->stream, name);
