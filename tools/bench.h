@@ -5,9 +5,11 @@
  */
 #pragma once
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -25,6 +27,12 @@ void samples_done(struct samples *);
 /* A line with an aim and what came out. `most`: the aim is a ceiling, else a floor. */
 void print_aim(const char *what, bool most, double aim, double got);
 
+/* One that bench_gather() holds on a core, and where it may be otherwise. */
+struct bench_held_core {
+	pid_t pid; /* 0: this process */
+	cpu_set_t was;
+};
+
 /* What was prepared by tools/bench. */
 struct bench {
 	const char *tree;      /* where hutchd is mounted */
@@ -35,9 +43,13 @@ struct bench {
 	const char *box_v1;    /* another, of a hutchd that uses cgroup v1; NULL: there is none */
 	const char *pid;       /* of the hutchd that serves `tree` */
 	const char *bare;      /* the file that bench_bare serves; NULL: it does not run */
+	const char *bare_pid;  /* of bench_bare; NULL: it does not run */
 	const char *park;      /* tests/park; NULL: not built */
 	bool quick;
 	unsigned serial; /* for names that are used once */
+	int core;        /* see bench_gather(); -1: everybody is where the scheduler likes */
+	unsigned held;   /* how many of: */
+	struct bench_held_core held_core[3];
 };
 
 int64_t bench_now(void);
@@ -51,6 +63,15 @@ int bench_spawn(char *const argv[], char *note, size_t note_size, struct err *);
 /* Replaces "@id" in argv by a name that was not used before, "@bundle", "@true" and
  * "@container" by what they are, and runs it. */
 int bench_rival(struct bench *, const char *const argv[], char *note, size_t size, struct err *);
+
+/* ---- bench_core.c ---- */
+
+/* Puts a process (0: this one, and what it starts from then on) on that core. 0 or a negative errno. */
+int bench_pin(pid_t, unsigned core);
+/* Holds this process, hutchd and bench_bare on bench->core, until bench_scatter(); a command that is
+ * to be there too is told so. Where that cannot be, all stay as they were and bench->core is -1. */
+void bench_gather(struct bench *);
+void bench_scatter(struct bench *);
 
 /* ---- bench_tree.c ---- */
 

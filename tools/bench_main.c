@@ -97,6 +97,7 @@ TAKE(container)
 TAKE(box_v1)
 TAKE(pid)
 TAKE(bare)
+TAKE(bare_pid)
 TAKE(park)
 
 static int take_quick(void *obj, const char *value, struct err *err)
@@ -138,6 +139,7 @@ static const struct option_def defs[] = {
 	{ "box-v1", 0, "DIR", take_box_v1, "the same in a tree that uses cgroup v1" },
 	{ "pid", 0, "PID", take_pid, "the process of the hutchd of the first tree" },
 	{ "bare", 0, "FILE", take_bare, "what bench_bare serves" },
+	{ "bare-pid", 0, "PID", take_bare_pid, "the process of bench_bare" },
 	{ "park", 0, "FILE", take_park, "the program with many readers" },
 	{ "quick", 'q', NULL, take_quick, "fewer iterations" },
 	{ "streams", 's', NULL, take_streams, "only what is about streams and reads" },
@@ -408,7 +410,6 @@ static void print_head(void)
 	printf("hutch on %ld cores, Linux %s, load average %.2f%s\n", sysconf(_SC_NPROCESSORS_ONLN),
 	       un.release, load,
 	       load > 0.5 ? ": others are at work, so these figures are not worth much" : "");
-	(void)fflush(stdout);
 }
 
 static int measure_commands(struct app *app, struct err *err)
@@ -424,7 +425,6 @@ static int measure_commands(struct app *app, struct err *err)
 		return r;
 	print_table(app);
 	print_aims(app);
-	(void)fflush(stdout);
 	r = measure_ends(app, err);
 	putchar('\n');
 	return r;
@@ -459,6 +459,8 @@ int main(int argc, char **argv)
 	struct err err = { 0 };
 	int r = options_parse(&options, argc, argv, &app, &err);
 
+	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* cut off, it has shown what it had */
+	app.bench.core = -1;
 	if (app.help) {
 		options_help(&options, stdout);
 		return 0;

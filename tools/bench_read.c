@@ -17,7 +17,6 @@
 
 #define BLOCK       500 /* reads of one kind in a row */
 #define STAMPS      100
-#define STAMPS_TEXT "100"
 #define READERS_MAX 16
 #define READ_CAT    (128 * 1024) /* what cat asks for */
 
@@ -74,13 +73,16 @@ static int read_stamps(int fd, struct samples *samples, const char *what, struct
 static int stamps_of_node(const struct bench *bench, struct samples *samples, struct err *err)
 {
 	auto_close int handle = bench_open(bench->box, "exec/new", O_RDWR, err), fd = -1;
-	char name[NAME_MAX_LEN + 2], node[NAME_MAX_LEN + 32];
+	char name[NAME_MAX_LEN + 2], node[NAME_MAX_LEN + 32], request[80], core[16] = "";
 	int r;
 
 	if (handle < 0)
 		return handle;
-	r = bench_start(handle, "{\"cmd\":[\"/root/true\",\"stamps\",\"" STAMPS_TEXT "\"]}", name,
-			err);
+	if (bench->core >= 0)
+		(void)snprintf(core, sizeof(core), ",\"%d\"", bench->core);
+	(void)snprintf(request, sizeof(request), "{\"cmd\":[\"/root/true\",\"stamps\",\"%d\"%s]}",
+		       STAMPS, core);
+	r = bench_start(handle, request, name, err);
 	if (r < 0)
 		return r;
 	(void)snprintf(node, sizeof(node), "exec/%s/stdout", name);
@@ -110,12 +112,14 @@ static int start_stage(char *const argv[], int in, int *ret_out, pid_t *ret_pid,
 static int stamps_of_pipe(const struct bench *bench, bool relay, struct samples *samples,
 			  struct err *err)
 {
-	char *path = strdupa(bench->true_path), stamps[] = "stamps", count[] = STAMPS_TEXT;
+	char *path = strdupa(bench->true_path), stamps[] = "stamps", count[16];
 	char cat[] = "cat", *writer[] = { path, stamps, count, NULL }, *between[] = { cat, NULL };
 	auto_close int written = -1, relayed = -1;
 	pid_t pid[2] = { -1, -1 };
-	int r = start_stage(writer, -1, &written, &pid[0], err);
+	int r;
 
+	(void)snprintf(count, sizeof(count), "%d", STAMPS);
+	r = start_stage(writer, -1, &written, &pid[0], err);
 	if (r == 0 && relay)
 		r = start_stage(between, written, &relayed, &pid[1], err);
 	if (r == 0)

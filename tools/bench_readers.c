@@ -17,12 +17,21 @@ static int show_reads(struct bench *bench, struct err *err)
 {
 	struct samples node = { 0 }, bare = { 0 }, woken = { 0 }, woken_pipe = { 0 },
 		       relayed = { 0 };
-	int r = bench->bare ? bench_byte(bench, &node, &bare, err) : 0;
+	bool gathered;
+	int r = 0;
 
+	bench_gather(bench);
+	gathered = bench->core >= 0;
+	if (bench->bare)
+		r = bench_byte(bench, &node, &bare, err);
 	if (r == 0)
 		r = bench_latency(bench, &woken, &woken_pipe, &relayed, err);
+	bench_scatter(bench);
 	if (r == 0) {
-		putchar('\n');
+		printf("\nreads, with who writes, answers and reads %s:\n",
+		       gathered ? "all on one core"
+				: "on whatever core, since they cannot be held on one (the figures "
+				  "are those of the placement)");
 		print_times("a read of 1 byte of the node stdout, us:", &node);
 		print_times("the same of a bare loop of libfuse:", &bare);
 		print_times("from a command's write to a waiting reader, stdout, us:", &woken);

@@ -52,16 +52,6 @@ static double rate(uint64_t bytes, int64_t start)
 	return (double)bytes / ((double)(bench_now() - start) / 1e9);
 }
 
-/* This process, and what it starts from then on; without a second core nothing happens. */
-static void pin(unsigned core)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(core, &set);
-	(void)sched_setaffinity(0, sizeof(set), &set);
-}
-
 int bench_pipe_rate(const struct bench *bench, uint64_t bytes, bool apart, double *ret,
 		    struct err *err)
 {
@@ -79,12 +69,12 @@ int bench_pipe_rate(const struct bench *bench, uint64_t bytes, bool apart, doubl
 	reading = fd[0];
 	(void)sched_getaffinity(0, sizeof(all), &all);
 	if (apart)
-		pin(0);
+		(void)bench_pin(0, 0);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, fd[1], STDOUT_FILENO);
 	r = posix_spawn(&pid, path, &actions, NULL, argv, environ);
 	if (apart)
-		pin(1);
+		(void)bench_pin(0, 1); /* where there is a second one */
 	posix_spawn_file_actions_destroy(&actions);
 	close_auto(&fd[1]);
 	if (r == 0) {

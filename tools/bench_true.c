@@ -3,9 +3,13 @@
  *	bench_true		ends at once
  *	bench_true wait		stays until it is killed: what a container needs to be entered
  *	bench_true family N	N children that wait, then a byte of output, then it waits too
- *	bench_true stamps N	writes what the clock says, N times, with a pause before each
+ *	bench_true stamps N [CORE]
+ *				writes what the clock says, N times, with a pause before each; on
+ *				that core
+ *	bench_true pin CORE	0: a command may go to that core
  *	bench_true BYTES	writes so many zeroes to its output, 128 KiB at a time
  */
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +45,15 @@ static int family(unsigned long n)
 	return write(STDOUT_FILENO, "", 1) == 1 ? pause() : 1;
 }
 
+static int pin(const char *core)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(strtoul(core, NULL, 10), &set);
+	return sched_setaffinity(0, sizeof(set), &set) < 0;
+}
+
 /* Who reads waits again when the next one comes. */
 static int stamps(unsigned long n)
 {
@@ -67,6 +80,10 @@ int main(int argc, char **argv)
 		return pause();
 	if (strcmp(argv[1], "family") == 0 && argc > 2)
 		return family(strtoul(argv[2], NULL, 10));
+	if (strcmp(argv[1], "pin") == 0 && argc > 2)
+		return pin(argv[2]);
+	if (strcmp(argv[1], "stamps") == 0 && argc > 3 && pin(argv[3]))
+		return 1;
 	if (strcmp(argv[1], "stamps") == 0 && argc > 2)
 		return stamps(strtoul(argv[2], NULL, 10));
 	return produce(strtoull(argv[1], NULL, 10));
