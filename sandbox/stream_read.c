@@ -188,7 +188,7 @@ ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t 
 /* Looked at from both ends: what lies between them was written at the same time. */
 static bool is_cached(const struct stream *st, size_t n, uint64_t off)
 {
-	char byte;
+	char byte = 0;
 
 	return disk_read_cached(st->spool, &byte, 1, off) == 1 &&
 	       disk_read_cached(st->spool, &byte, 1, off + n - 1) == 1;
