@@ -121,7 +121,8 @@ static bool frames_are(struct writer *w, size_t upto)
 	}
 	if (frame_decode_end(&d, &err) < 0)
 		printf("# %s\n", err.msg);
-	return at == upto && told == w->sizes && !err.code && strstr(result.data, "\"exit_code\":");
+	return at == upto && told == w->sizes && !err.code && result.data &&
+	       strstr(result.data, "\"exit_code\":");
 }
 
 static bool output_is(const struct writer *w)
