@@ -149,6 +149,17 @@ keys '~' '.' # Enter was typed: a line begins
 left '~.' 137
 no 'ended what ran' pgrep -f '^sleep 6502'
 
+# More is typed than its terminal takes, at what does not read.
+enter b
+line 'sleep 6508'
+wait_for 5 pgrep -f '^sleep 6508'
+yes "$(printf '%078d' 0)" | head -n 1000 >"$W/much"
+tm load-buffer "$W/much"
+tm paste-buffer -t p
+keys Enter '~' '.'
+left '~. behind what is not read' 137
+no 'ended that' pgrep -f '^sleep 6508'
+
 # Every other end.
 for signal in TERM:143 HUP:129 INT:130 QUIT:131; do
 	enter b

@@ -97,24 +97,33 @@ static size_t relay_typed(struct relay *r, char *buf, size_t len)
 	return len;
 }
 
-/* False: nothing to read just now, or the pump is over. */
+static size_t pump_room(const struct pump *p)
+{
+	return PUMP_BUF - (p->typing ? 1 : 0) - (p->len - p->at);
+}
+
+/* Behind what is still to be written, for which there is room. False: nothing to read just now, or
+ * the pump is over. */
 static bool pump_fill(struct pump *p)
 {
-	uint64_t room = p->limit - p->total;
-	size_t ahead = p->typing ? 1 : 0;
+	uint64_t left = p->limit - p->total;
+	size_t room = pump_room(p);
+	char *to;
 	ssize_t n;
 
-	if (room == 0) {
+	if (left == 0) {
 		p->over = true;
 		return false;
 	}
 	if (p->from_ours && !ready_now(p->from, POLLIN))
 		return false;
-	n = read(p->from, p->buf + ahead,
-		 room < PUMP_BUF - ahead ? (size_t)room : PUMP_BUF - ahead);
+	p->len -= p->at;
+	memmove(p->buf, p->buf + p->at, p->len);
+	p->at = 0;
+	to = p->buf + p->len;
+	n = read(p->from, p->typing ? to + 1 : to, left < room ? (size_t)left : room);
 	if (n > 0) {
-		p->at = 0;
-		p->len = ahead ? relay_typed(p->typing, p->buf, (size_t)n) : (size_t)n;
+		p->len += p->typing ? relay_typed(p->typing, to, (size_t)n) : (size_t)n;
 		p->total += (uint64_t)n;
 		return true;
 	}
@@ -167,6 +176,12 @@ static void pump_want(const struct pump *p, struct pollfd *pfd)
 				      : draining ? p->to
 						 : p->from,
 				.events = draining ? POLLOUT : POLLIN };
+}
+
+/* What is typed is looked at also when the command takes nothing, or there would be no way out. */
+static int typed_from(const struct pump *p)
+{
+	return p->typing && !p->over && p->at < p->len && pump_room(p) > 0 ? p->from : -1;
 }
 
 /* ---- opening ---- */
@@ -379,7 +394,8 @@ static bool relay_over(struct relay *r)
 
 static int relay_turn(struct relay *r, struct err *err)
 {
-	enum { POLL_SIGNALS = PUMP_COUNT, POLL_CODE, POLL_COUNT };
+	enum { POLL_SIGNALS = PUMP_COUNT, POLL_CODE, POLL_TYPED, POLL_COUNT };
+	struct pump *in = &r->pump[PUMP_IN];
 	struct pollfd pfd[POLL_COUNT];
 	int ret;
 
@@ -387,6 +403,7 @@ static int relay_turn(struct relay *r, struct err *err)
 		pump_want(&r->pump[i], &pfd[i]);
 	pfd[POLL_SIGNALS] = (struct pollfd){ .fd = r->plan->signals, .events = POLLIN };
 	pfd[POLL_CODE] = (struct pollfd){ .fd = r->result ? -1 : r->code_fd, .events = POLLIN };
+	pfd[POLL_TYPED] = (struct pollfd){ .fd = typed_from(in), .events = POLLIN };
 	if (poll(pfd, POLL_COUNT, -1) < 0)
 		return errno == EINTR ? 0 : err_set(err, errno, "poll");
 	if (pfd[POLL_SIGNALS].revents)
@@ -396,6 +413,8 @@ static int relay_turn(struct relay *r, struct err *err)
 		if (ret < 0)
 			return ret;
 	}
+	if (pfd[POLL_TYPED].revents && !in->over)
+		(void)pump_fill(in);
 	for (int i = 0; i < PUMP_COUNT; i++)
 		if (pfd[i].revents || r->result)
 			pump_turn(&r->pump[i]);
