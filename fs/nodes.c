@@ -1,7 +1,7 @@
 /* nodes.c - the table of the tree
  *
- * A row's order in a directory is its order here.  Handlers are elsewhere:
- * show.c, new_file.c, ctl_file.c, stdin_file.c, stream_file.c.
+ * A row's order in a directory is its order here.  Handlers are elsewhere: show.c,
+ * alias.c, tree_change.c and *_file.c.
  */
 #include "fs/node.h"
 
@@ -235,8 +235,8 @@ const struct node_def node_table[] = {
 		.reads = "The bytes so far; at their end a reader waits for more, until the stream "
 			 "ends, which is when every process that has it open is gone.  st_size is what "
 			 "is there so far.",
-		.errors = "EAGAIN, nothing yet on a non-blocking handle, or no command was written to "
-			  "the node yet; EINTR, a signal came; EIO, what was there was given back to "
+		.errors = "EAGAIN, nothing yet on a non-blocking handle, too many of this user's requests "
+			  "wait, or no command was written to the node yet; EINTR, a signal came; EIO, what was there was given back to "
 			  "the disk, see STREAMS.",
 		.polls = "Readable when there is more, or the end.",
 	},
@@ -261,7 +261,7 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_SHORT,
 		.flags = NODE_RESERVE,
 		.show = status_show,
-		.doc = "pending | running | exited N | signaled SIGx | timed_out | oom_killed | killed | "
+		.doc = "pending | running | running (stdout full) | exited N | signaled SIGx | timed_out | oom_killed | killed | "
 		       "failed: why | lost",
 		.reads = "One line, as of open.  Never waits.  While a stream is full and waits for "
 			 "its readers: running (stdout full), running (stderr full), running (stdout "
@@ -276,8 +276,8 @@ const struct node_def node_table[] = {
 		.ops = &result_ops,
 		.doc = "blocks until there is a result",
 		.reads = "One JSON object.  What was not collected is null, never 0.",
-		.errors = "EAGAIN, no result yet on a non-blocking handle, or no command was written "
-			  "to the node yet; EINTR, a signal came.",
+		.errors = "EAGAIN, no result yet on a non-blocking handle, too many of this user's requests "
+			  "wait, or no command was written to the node yet; EINTR, a signal came.",
 		.polls = "Readable when there is a result.",
 	},
 	[NODE_EXEC_CODE] = {
@@ -395,7 +395,8 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_SHORT,
 		.flags = NODE_STREAM,
 		.ops = &exec_hold_ops,
-		.doc = "the same for the command's life: it is killed, its node and result stay",
+		.doc = "open it for writing: when the last handle closes, the command is killed; its "
+		       "node and result stay",
 		.writes = "As the sandbox's hold.",
 		.polls = "Always writable.",
 	},
@@ -427,7 +428,7 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_NONE,
 		.ops = &arrival_ops,
 		.attr = arrival_attr,
-		.doc = "both, in the order in which they came",
+		.doc = "stdout and stderr, in the order in which they came",
 		.reads = "As stdout: the bytes of stdout and stderr, in the order in which hutchd took "
 			 "them from their pipes, until both have ended.  What was read at an offset "
 			 "stays there.  Writes to the two streams that follow each other closely may "
@@ -443,7 +444,7 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_NONE,
 		.ops = &arrival_ops,
 		.attr = arrival_attr,
-		.doc = "both and the result, as a stream of frames",
+		.doc = "stdout, stderr and the result, as a stream of frames",
 		.reads = "Frames: a byte that is 1 for stdout, 2 for stderr, 3 for the result, three "
 			 "bytes that are 0, the length of what follows as 4 bytes, big-endian, and so "
 			 "many bytes, at most 65536.  The order is that of output, up to the result, "
