@@ -35,7 +35,7 @@ static void on_opened(struct disk_done *done, int fd, const struct err *err)
 {
 	struct stream *st = container_of(done, struct stream, opening);
 
-	(void)err; /* who reads without one asks again, and is told EIO if it is gone */
+	(void)err; /* who reads without one asks again, and is told that it is gone */
 	st->spool = fd;
 	st->no_spool = fd < 0;
 	stream_close_idle(st);
@@ -49,7 +49,7 @@ int stream_want_spool(struct stream *st)
 	if (st->spool >= 0)
 		return 0;
 	if (st->no_spool || st->gone)
-		return -EIO;
+		return st->exec->sandbox->removed ? -ESTALE : -EIO;
 	st->opening.fn = on_opened;
 	stream_spool_name(st, name);
 	if (!st->opening.ticket && disk_open(stream_disk(st), name, &st->opening, NULL) < 0)

@@ -29,6 +29,9 @@ for command in $commands; do
 	is "options of $command" "$(hutch __complete "$command" - | cut -f 1 | grep -vx -- -- | sort)" "$options"
 	is "help of $command" "$(hutch "$command" --help)" "$(hutch help "$command")"
 	sed -n "/^.SS hutch $command/,/^.S[SH] /p" "$repo/docs/hutch.1" >section
+	# Those that it has in common with run are only named there, and told of at run.
+	[ "$command" = shell ] && sed -n '/^.SS hutch run/,/^.S[SH] /p' "$repo/docs/hutch.1" |
+		grep -A1 '^\.TP' | grep -F -f <(grep -o '\\-\\-[a-z]*' section | sort -u) | sed 'i .TP' >>section
 	ok "$command is in the man page" grep -q . section
 	is "with its options and letters, and no others" "$(in_page <section)" "$(hutch help "$command" | in_help)"
 done

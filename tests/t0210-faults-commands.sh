@@ -132,10 +132,14 @@ is 'and the same through the input' "$(timeout 10 md5sum <"$T/b/exec/$n/stdout")
 run b "$(jq -nc '{cmd: ["printf", "%s", "ä€😀"], env: {"Ü": "ß"}}')"
 is 'in arguments' "$(timeout 5 cat "$X/stdout")" 'ä€😀'
 
-# Over the cap everything was thrown away: what is not there yet must not be taken for granted.
+# Over the cap everything was thrown away: the front is kept, and what is lost is said.
+run b '{"cmd":"seq 1 100000","output_limit":1000,"on_full":"drop"}'
+is 'over the cap the front is kept' "$(timeout 5 cat "$X/stdout" | md5sum)" "$(seq 1 100000 | head -c 1000 | md5sum)"
+is 'and the rest is said to be lost' "$(res truncated)" true
+# What is not there yet must not be taken for granted.
 refused 'a limit that this version does not keep is refused by its name' EINVAL \
-	"echo '{\"cmd\":\"true\",\"output_limit\":10}' > $T/b/exec/new"
-said 'and said' EINVAL output_limit
+	"echo '{\"cmd\":\"true\",\"limits\":{\"memory\":10}}' > $T/b/exec/new"
+said 'and said' EINVAL limits
 
 # Noise on stdout pushed a short stderr out.
 run b 'echo first >&2; head -c 60000000 /dev/zero; echo last >&2'

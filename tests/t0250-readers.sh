@@ -129,6 +129,8 @@ pass 'pieces of any size'
 # Somebody cuts a spool behind hutchd's back.
 n=$(node b 'head -c 1000000 /dev/zero')
 timeout 10 cat "$T/b/exec/$n/code" >/dev/null
+stop_hutchd # all of it is on the disk then, and nowhere else
+start_hutchd
 truncate -s 200000 "$S"/sandboxes/*/spool/"$n".out
 is 'a spool that was cut is an error behind what is left' \
 	"$(timeout 10 cat "$T/b/exec/$n/stdout" 2>"$W/cut" | wc -c) $(sed 's/.*: //' "$W/cut")" \
