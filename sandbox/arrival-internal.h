@@ -22,9 +22,9 @@ struct arrival_block {
 };
 
 /* 0, -EIO, or another negative errno. */
-int arrival_block_read(struct exec *, uint32_t number, struct arrival_block *);
+int arrival_block_read(const struct exec *, uint32_t number, struct arrival_block *);
 /* The last block that does not begin behind that offset of `output` or `frames`. */
-int arrival_block_find(struct exec *, bool frames, uint64_t off, uint32_t *ret);
+int arrival_block_find(const struct exec *, bool frames, uint64_t off, uint32_t *ret);
 /* The piece that begins at so many bytes of a block's pieces. Returns its length there; 0: none. */
 size_t arrival_piece_get(const unsigned char *pieces, size_t len, struct arrival_piece *ret);
 /* The piece behind `mark`, which is at the last fixed one or behind that. False: there is none. */
@@ -35,5 +35,5 @@ void arrival_advance(struct arrival_mark *, const struct arrival_piece *);
 uint64_t arrival_offset(const struct arrival_mark *, bool frames);
 /* All that came is in pieces, which do not change any more. */
 int arrival_fix(struct exec *);
-/* Opens the file if a read may need it. A negative errno: it should be there. */
+/* Opens the file if there is one. -EIO: it should be there. */
 int arrival_file_open(struct exec *);

@@ -15,12 +15,9 @@
  * all, once there is more than a line of the journal should hold.
  *
  * What a restart would have to guess differently is kept, in the journal or in the
- * file, before it is served: see arrival_read.c.  Where there is no memory for that it
- * is served all the same, and a block that is full waits in the open part, where more
- * than one piece of a stream become one: unseen, since reading it fails.
- *
- * The file is written by the writer (disk.h), which has it before it is on the disk.
- * A block that is not in `pieces` any more is kept in memory until it is there.
+ * file, before it is served: see arrival_read.c.  A disk that is full then makes it
+ * served all the same.  It also makes a block that is full wait in the open part,
+ * where more than one piece of a stream become one: unseen, since reading it fails.
  */
 #include "sandbox/arrival-internal.h"
 
@@ -29,7 +26,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -40,16 +36,6 @@
 #define PIECE_MAX     10 /* bytes of a piece */
 #define FILE_NAME_LEN 64
 
-/* A block that is complete, or the last one when all is over. */
-struct on_way {
-	struct list link; /* arrival.on_way */
-	struct exec *ex;  /* borrowed: it ends this */
-	struct disk_done done;
-	uint32_t number;
-	size_t len;
-	unsigned char bytes[ARRIVAL_BLOCK]; /* as in the file */
-};
-
 static uint64_t sum(const uint64_t n[2])
 {
 	return n[EXEC_STDOUT] + n[EXEC_STDERR];
@@ -59,23 +45,10 @@ void arrival_init(struct arrival *a)
 {
 	*a = (struct arrival){ .fd = -1 };
 	list_init(&a->changed);
-	list_init(&a->on_way);
-}
-
-static void free_on_way(struct on_way *w)
-{
-	if (w->done.ticket)
-		disk_cancel(stream_disk(&w->ex->stream[EXEC_STDOUT]), &w->done);
-	list_del(&w->link);
-	free(w);
 }
 
 void arrival_done(struct arrival *a)
 {
-	struct on_way *w, *next;
-
-	list_for_each_safe (w, next, &a->on_way, link)
-		free_on_way(w);
 	close_auto(&a->fd);
 	buf_done(&a->pieces);
 }
@@ -176,51 +149,35 @@ int arrival_file_open(struct exec *ex)
 
 	if (a->fd >= 0 || !has_file(a))
 		return 0;
-	fd = open_file(ex, O_RDONLY);
-	if (fd == -ENOENT && (!list_empty(&a->on_way) || (!a->block && a->saved <= a->pieces.len)))
-		return 0; /* all of it is in memory */
+	fd = open_file(ex, O_RDWR);
 	if (fd < 0)
 		return fd;
 	a->fd = fd;
 	return 0;
 }
 
-/* The block that is in memory, as in the file. Returns its length. */
-static size_t put_block(const struct arrival *a, unsigned char bytes[ARRIVAL_BLOCK])
+static int write_at(int fd, const void *bytes, size_t len, off_t at)
 {
-	const uint64_t head[] = { htole64(a->begin.pos[0]), htole64(a->begin.pos[1]),
-				  htole64(a->begin.frames) };
+	ssize_t n = pwrite(fd, bytes, len, at);
 
-	_Static_assert(sizeof(head) == ARRIVAL_HEADER, "the header of a block");
-	memcpy(bytes, head, sizeof(head));
-	if (a->pieces.len)
-		memcpy(bytes + sizeof(head), a->pieces.data, a->pieces.len);
-	return sizeof(head) + a->pieces.len;
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -ENOSPC;
 }
 
-/* What the file does not have yet of the block; all of it if somebody wants to know when it is done. */
-static int save_block(struct exec *ex, const unsigned char *bytes, size_t len,
-		      struct disk_done *done)
+static int save_block(struct arrival *a, int fd)
 {
-	struct arrival *a = &ex->arrival;
-	struct disk *disk = stream_disk(&ex->stream[EXEC_STDOUT]);
-	size_t from = a->saved && !done ? ARRIVAL_HEADER + a->saved : 0;
-	char name[FILE_NAME_LEN];
-	struct disk_op op = { .what = DISK_WRITE,
-			      .name = name,
-			      .off = (uint64_t)a->block * ARRIVAL_BLOCK + from,
-			      .data = bytes + from,
-			      .len = len - from,
-			      .share = ex->sandbox->uid,
-			      .done = done };
-	int r;
+	const off_t at = (off_t)a->block * ARRIVAL_BLOCK;
+	const uint64_t head[] = { htole64(a->begin.pos[0]), htole64(a->begin.pos[1]),
+				  htole64(a->begin.frames) };
+	int r = 0;
 
-	file_name(ex, name);
-	r = disk_put(disk, &op, NULL);
-	if (r == -EAGAIN) { /* its owner's part is full: the pieces are few, as the bytes are */
-		op.flags = DISK_MUST;
-		r = disk_put(disk, &op, NULL);
-	}
+	_Static_assert(sizeof(head) == ARRIVAL_HEADER, "the header of a block");
+	if (!a->saved)
+		r = write_at(fd, head, sizeof(head), at);
+	if (r == 0)
+		r = write_at(fd, a->pieces.data + a->saved, a->pieces.len - a->saved,
+			     at + (off_t)(ARRIVAL_HEADER + a->saved));
 	if (r == 0)
 		a->saved = a->pieces.len;
 	return r;
@@ -228,41 +185,21 @@ static int save_block(struct exec *ex, const unsigned char *bytes, size_t len,
 
 static int save(struct exec *ex)
 {
-	const struct arrival *a = &ex->arrival;
-	unsigned char bytes[ARRIVAL_BLOCK];
+	struct arrival *a = &ex->arrival;
+	int r, fd = a->fd;
 
 	if (a->saved >= a->pieces.len) /* more: it is over, and they are not in memory */
 		return 0;
-	return ex->removed ? -ENOENT : save_block(ex, bytes, put_block(a, bytes), NULL);
-}
-
-static void on_written(struct disk_done *done, int fd, const struct err *err)
-{
-	struct on_way *w = container_of(done, struct on_way, done);
-
-	(void)fd;
-	(void)err;
-	if (!w->ex->removed) /* else the file may be gone, and somebody still read */
-		free_on_way(w);
-}
-
-/* The block leaves `pieces`, which its caller empties. */
-static int send(struct exec *ex)
-{
-	struct on_way *w = malloc(sizeof(*w));
-	int r = w ? 0 : -ENOMEM;
-
-	if (r == 0) {
-		*w = (struct on_way){ .ex = ex,
-				      .number = ex->arrival.block,
-				      .done.fn = on_written };
-		w->len = put_block(&ex->arrival, w->bytes);
-		r = ex->removed ? -ENOENT : save_block(ex, w->bytes, w->len, &w->done);
-	}
-	if (r == 0)
-		list_add_tail(&ex->arrival.on_way, &w->link);
-	else
-		free(w);
+	if (ex->removed)
+		return -ENOENT;
+	if (fd < 0)
+		fd = open_file(ex, O_RDWR | O_CREAT);
+	if (fd < 0)
+		return fd;
+	r = save_block(a, fd);
+	a->fd = fd;
+	if (!a->readers)
+		close_auto(&a->fd);
 	return r;
 }
 
@@ -287,34 +224,12 @@ static int read_block(int fd, uint32_t number, struct arrival_block *ret)
 	return 0;
 }
 
-/* One that is not in `pieces`. */
-static int get_block(struct exec *ex, uint32_t number, struct arrival_block *ret)
-{
-	const struct on_way *w;
-	int r;
-
-	list_for_each (w, &ex->arrival.on_way, link) {
-		if (w->number != number)
-			continue;
-		memcpy(ret->bytes, w->bytes, w->len);
-		ret->number = number;
-		get_mark(&ret->begin, ret->bytes);
-		ret->pieces = ret->bytes + ARRIVAL_HEADER;
-		ret->len = w->len - ARRIVAL_HEADER;
-		return 0;
-	}
-	r = arrival_file_open(ex);
-	if (r < 0)
-		return r;
-	return ex->arrival.fd < 0 ? -EIO : read_block(ex->arrival.fd, number, ret);
-}
-
-int arrival_block_read(struct exec *ex, uint32_t number, struct arrival_block *ret)
+int arrival_block_read(const struct exec *ex, uint32_t number, struct arrival_block *ret)
 {
 	const struct arrival *a = &ex->arrival;
 
 	if (number < a->block || a->saved > a->pieces.len)
-		return get_block(ex, number, ret);
+		return read_block(a->fd, number, ret);
 	ret->number = number;
 	ret->begin = a->begin;
 	ret->pieces = (const unsigned char *)a->pieces.data;
@@ -322,7 +237,7 @@ int arrival_block_read(struct exec *ex, uint32_t number, struct arrival_block *r
 	return 0;
 }
 
-int arrival_block_find(struct exec *ex, bool frames, uint64_t off, uint32_t *ret)
+int arrival_block_find(const struct exec *ex, bool frames, uint64_t off, uint32_t *ret)
 {
 	const struct arrival *a = &ex->arrival;
 	uint32_t low = 0, high = a->block; /* it is `low` or between that and below `high` */
@@ -331,12 +246,14 @@ int arrival_block_find(struct exec *ex, bool frames, uint64_t off, uint32_t *ret
 		low = a->block;
 	while (high > low + 1) {
 		uint32_t mid = low + (high - low) / 2;
-		struct arrival_block block;
-		int r = get_block(ex, mid, &block);
+		unsigned char bytes[ARRIVAL_HEADER];
+		struct arrival_mark mark;
+		ssize_t n = pread(a->fd, bytes, sizeof(bytes), (off_t)mid * ARRIVAL_BLOCK);
 
-		if (r < 0)
-			return r;
-		if (arrival_offset(&block.begin, frames) <= off)
+		if (n != (ssize_t)sizeof(bytes))
+			return n < 0 ? -errno : -EIO;
+		get_mark(&mark, bytes);
+		if (arrival_offset(&mark, frames) <= off)
 			low = mid;
 		else
 			high = mid;
@@ -350,7 +267,7 @@ int arrival_block_find(struct exec *ex, bool frames, uint64_t off, uint32_t *ret
 static int next_block(struct exec *ex)
 {
 	struct arrival *a = &ex->arrival;
-	int r = send(ex);
+	int r = save(ex);
 
 	if (r < 0)
 		return r;
@@ -428,7 +345,7 @@ static void settle(struct exec *ex)
 	struct arrival *a = &ex->arrival;
 
 	arrival_keep(ex);
-	if (has_file(a) && a->pieces.len && a->saved == a->pieces.len && send(ex) == 0)
+	if (has_file(a) && a->saved >= a->pieces.len)
 		buf_done(&a->pieces);
 }
 
@@ -537,7 +454,7 @@ static int load_file(struct exec *ex, int fd)
 }
 
 /* Where in `frames` the result lies, of pieces that may go on behind it. */
-static uint64_t find_frames_end(struct exec *ex)
+static uint64_t find_frames_end(const struct exec *ex)
 {
 	uint64_t end = sum(ex->result.stream_bytes);
 	struct arrival_block block;
@@ -573,21 +490,15 @@ void arrival_restore(struct exec *ex)
 	a->frames_end = find_frames_end(ex);
 	a->fd = -1;
 	arrival_kept(ex);
-	if (a->saved && a->saved == a->pieces.len)
-		buf_done(&a->pieces); /* it is in the file, and nothing comes any more */
+	settle(ex);
 }
 
 void arrival_unlink(struct exec *ex)
 {
 	char name[FILE_NAME_LEN];
-	const struct disk_op op = { .what = DISK_UNLINK, .flags = DISK_MUST, .name = name };
 
 	if (!has_file(&ex->arrival))
 		return;
-	if (ex->arrival.readers)
-		(void)arrival_file_open(ex); /* who has it open reads on */
-	if (ex->sandbox->removed)
-		return; /* the directory goes, whole */
 	file_name(ex, name);
-	(void)disk_put(stream_disk(&ex->stream[EXEC_STDOUT]), &op, NULL);
+	(void)unlinkat(ex->sandbox->engine->store.fd, name, 0);
 }

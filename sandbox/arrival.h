@@ -42,8 +42,7 @@ struct arrival {
 
 	uint64_t frames_end; /* when DONE: where the exit frame begins */
 	size_t exit_len;     /* of its payload; 0: not looked at yet */
-	int fd;              /* of the file, to read; -1: not open */
-	struct list on_way;  /* blocks that the writer has yet to write */
+	int fd;              /* of the file; -1: nobody reads, or there is none */
 	unsigned readers;
 	struct list changed; /* watches: more bytes, an end, the result */
 };

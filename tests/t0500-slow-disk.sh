@@ -40,23 +40,9 @@ box calm
 chown 1001 "$T/calm"
 run calm "$(silent true)"
 before=$N
-run calm '{"cmd":"while :; do echo a; echo b >&2; sleep 0.01; done"}'
-both=$N
 sleep 1 # some sandboxes are made ahead
 
 slow 1000
-# The order of two streams is kept before it is served.
-timeout 60 cat "$T/calm/exec/$both/frames" >"$W/frames" &
-reader=$!
-for i in 1 2 3; do
-	sleep 0.3
-	quick "status while frames are read ($i)" "cat '$T/calm/exec/$before/status'"
-done
-ok 'and they are read' test -s "$W/frames"
-echo kill >"$T/calm/exec/$both/ctl"
-kill $reader
-wait $reader 2>/dev/null
-
 # One user keeps the disk busy for minutes.
 as 1000 timeout 60 bash -c 'exec 3<>"$1/busy/exec/new"
 	for ((i = 0; i < 200; i++)); do printf "%s" "$2" >&3 && read -r n <&3 || exit 1; echo "$n"; done' \

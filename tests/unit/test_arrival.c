@@ -288,7 +288,6 @@ static void test_cut_file(void)
 	seen = w.output.len;
 	some_drains(&w, 6, 20000, false, &good);
 	ok(look_at_rest(&w, false), "a long one is read");
-	(void)disk_wait(eng.disk, 10000);
 	path_of(path, 4000, "idx");
 	for (len = 8300; len >= 0; len -= (len > 8180 || len < 600) ? 1 : 500) {
 		size_t rest = (size_t)len % 4096, pieces = (size_t)len / 4096 * 4072;
