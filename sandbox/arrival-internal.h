@@ -1,4 +1,4 @@
-/* arrival-internal.h - what arrival.c has for arrival_read.c */
+/* arrival-internal.h - what arrival.c, arrival_index.c and arrival_read.c have for each other */
 #pragma once
 
 #include "sandbox/sandbox-internal.h"
@@ -21,10 +21,6 @@ struct arrival_block {
 	unsigned char bytes[ARRIVAL_BLOCK];
 };
 
-/* 0, -EIO, or another negative errno. */
-int arrival_block_read(const struct exec *, uint32_t number, struct arrival_block *);
-/* The last block that does not begin behind that offset of `output` or `frames`. */
-int arrival_block_find(const struct exec *, bool frames, uint64_t off, uint32_t *ret);
 /* The piece that begins at so many bytes of a block's pieces. Returns its length there; 0: none. */
 size_t arrival_piece_get(const unsigned char *pieces, size_t len, struct arrival_piece *ret);
 /* The piece behind `mark`, which is at the last fixed one or behind that. False: there is none. */
@@ -35,5 +31,29 @@ void arrival_advance(struct arrival_mark *, const struct arrival_piece *);
 uint64_t arrival_offset(const struct arrival_mark *, bool frames);
 /* All that came is in pieces, which do not change any more. */
 int arrival_fix(struct exec *);
-/* Opens the file if there is one. -EIO: it should be there. */
-int arrival_file_open(struct exec *);
+
+/* --- arrival_index.c --- */
+
+void arrival_index_init(struct arrival *);
+/* What was put is written all the same. Twice is harmless. */
+void arrival_index_done(struct arrival *);
+/* Is there a file, or will there be one? */
+bool arrival_index_any(const struct arrival *);
+/* The pieces of the last block are in the file, for the next hutchd; `whole`: no more comes into that block.
+ * `must`: see disk_spool_put(). 0; -EAGAIN: no room; another negative errno: never. */
+int arrival_index_save(struct exec *, bool must, bool whole);
+/* Of an r that is -EAGAIN since there was no room: arrival.changed fires when there may be, or what
+ * disk_fault() says is returned instead. Else r. */
+int arrival_index_wait(struct exec *, int r);
+/* The last block of the file, if it knows more than the journal; then arrival.fd is open. */
+void arrival_index_load(struct exec *);
+/* A reader goes. */
+void arrival_index_leave(struct arrival_reader *);
+/* The reader may be NULL before the tree is served. 0; -EAGAIN: it comes from the disk, arrival.changed
+ * fires then; -EIO, or another negative errno. */
+int arrival_block_read(struct exec *, struct arrival_reader *, uint32_t number,
+		       struct arrival_block *);
+/* The last block that does not begin behind that offset of `output` or `frames`; fails like
+ * arrival_block_read(). */
+int arrival_block_find(struct exec *, struct arrival_reader *, bool frames, uint64_t off,
+		       uint32_t *ret);

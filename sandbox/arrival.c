@@ -11,30 +11,28 @@
  * first, bit 7 set in all but the last.  The list is cut into blocks of 4096 bytes,
  * each of which begins with the offsets of its first piece and is filled up with
  * zeros, so that one finds a place in a long one by looking at a few blocks.  The
- * last block is in memory, at most; the file sandboxes/N/spool/SERIAL.idx has them
- * all, once there is more than a line of the journal should hold.
+ * last block is in memory, at most; a file has them all, once there is more than a
+ * line of the journal should hold: arrival_index.c.
  *
  * What a restart would have to guess differently is kept, in the journal or in the
- * file, before it is served: see arrival_read.c.  A disk that is full then makes it
- * served all the same.  It also makes a block that is full wait in the open part,
- * where more than one piece of a stream become one: unseen, since reading it fails.
+ * file, before it is served: see arrival_read.c.  What the writer has in its memory is
+ * kept.  A reader waits while there is no room for that, but a disk that takes no more
+ * makes it served all the same.  A block that is full and finds no room waits in the
+ * open part, where more than one piece of a stream become one: unseen, since reading
+ * it waits, or fails.
  */
 #include "sandbox/arrival-internal.h"
 
-#include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/frame.h"
 
-#define SHORT_MAX     24 /* bytes of a list that goes into the journal */
-#define PIECE_MAX     10 /* bytes of a piece */
-#define FILE_NAME_LEN 64
+#define SHORT_MAX 24 /* bytes of a list that goes into the journal */
+#define PIECE_MAX 10 /* bytes of a piece */
 
 static uint64_t sum(const uint64_t n[2])
 {
@@ -44,12 +42,13 @@ static uint64_t sum(const uint64_t n[2])
 void arrival_init(struct arrival *a)
 {
 	*a = (struct arrival){ .fd = -1 };
+	arrival_index_init(a);
 	list_init(&a->changed);
 }
 
 void arrival_done(struct arrival *a)
 {
-	close_auto(&a->fd);
+	arrival_index_done(a);
 	buf_done(&a->pieces);
 }
 
@@ -113,153 +112,10 @@ bool arrival_piece_open(const struct exec *ex, const struct arrival_mark *mark,
 	return false;
 }
 
-/* --- the file --- */
-
-static void file_name(const struct exec *ex, char out[FILE_NAME_LEN])
-{
-	(void)snprintf(out, FILE_NAME_LEN, "sandboxes/%u/spool/%u.idx", ex->sandbox->serial,
-		       ex->serial);
-}
-
-static int open_file(const struct exec *ex, int flags)
-{
-	char name[FILE_NAME_LEN];
-	int fd;
-
-	file_name(ex, name);
-	fd = openat(ex->sandbox->engine->store.fd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return fd < 0 ? -errno : fd;
-}
-
-static bool has_file(const struct arrival *a)
-{
-	return a->block || a->saved;
-}
-
 /* Short enough for the journal, where it is then and not in the file. */
 bool arrival_is_short(const struct exec *ex)
 {
-	return !has_file(&ex->arrival) && ex->arrival.pieces.len <= SHORT_MAX;
-}
-
-int arrival_file_open(struct exec *ex)
-{
-	struct arrival *a = &ex->arrival;
-	int fd;
-
-	if (a->fd >= 0 || !has_file(a))
-		return 0;
-	fd = open_file(ex, O_RDWR);
-	if (fd < 0)
-		return fd;
-	a->fd = fd;
-	return 0;
-}
-
-static int write_at(int fd, const void *bytes, size_t len, off_t at)
-{
-	ssize_t n = pwrite(fd, bytes, len, at);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == len ? 0 : -ENOSPC;
-}
-
-static int save_block(struct arrival *a, int fd)
-{
-	const off_t at = (off_t)a->block * ARRIVAL_BLOCK;
-	const uint64_t head[] = { htole64(a->begin.pos[0]), htole64(a->begin.pos[1]),
-				  htole64(a->begin.frames) };
-	int r = 0;
-
-	_Static_assert(sizeof(head) == ARRIVAL_HEADER, "the header of a block");
-	if (!a->saved)
-		r = write_at(fd, head, sizeof(head), at);
-	if (r == 0)
-		r = write_at(fd, a->pieces.data + a->saved, a->pieces.len - a->saved,
-			     at + (off_t)(ARRIVAL_HEADER + a->saved));
-	if (r == 0)
-		a->saved = a->pieces.len;
-	return r;
-}
-
-static int save(struct exec *ex)
-{
-	struct arrival *a = &ex->arrival;
-	int r, fd = a->fd;
-
-	if (a->saved >= a->pieces.len) /* more: it is over, and they are not in memory */
-		return 0;
-	if (ex->removed)
-		return -ENOENT;
-	if (fd < 0)
-		fd = open_file(ex, O_RDWR | O_CREAT);
-	if (fd < 0)
-		return fd;
-	r = save_block(a, fd);
-	a->fd = fd;
-	if (!a->readers)
-		close_auto(&a->fd);
-	return r;
-}
-
-static void get_mark(struct arrival_mark *ret, const unsigned char bytes[ARRIVAL_HEADER])
-{
-	uint64_t head[ARRIVAL_HEADER / sizeof(uint64_t)];
-
-	memcpy(head, bytes, sizeof(head));
-	*ret = (struct arrival_mark){ { le64toh(head[0]), le64toh(head[1]) }, le64toh(head[2]) };
-}
-
-static int read_block(int fd, uint32_t number, struct arrival_block *ret)
-{
-	ssize_t n = pread(fd, ret->bytes, sizeof(ret->bytes), (off_t)number * ARRIVAL_BLOCK);
-
-	if (n < (ssize_t)ARRIVAL_HEADER)
-		return n < 0 ? -errno : -EIO;
-	ret->number = number;
-	get_mark(&ret->begin, ret->bytes);
-	ret->pieces = ret->bytes + ARRIVAL_HEADER;
-	ret->len = (size_t)n - ARRIVAL_HEADER;
-	return 0;
-}
-
-int arrival_block_read(const struct exec *ex, uint32_t number, struct arrival_block *ret)
-{
-	const struct arrival *a = &ex->arrival;
-
-	if (number < a->block || a->saved > a->pieces.len)
-		return read_block(a->fd, number, ret);
-	ret->number = number;
-	ret->begin = a->begin;
-	ret->pieces = (const unsigned char *)a->pieces.data;
-	ret->len = a->pieces.len;
-	return 0;
-}
-
-int arrival_block_find(const struct exec *ex, bool frames, uint64_t off, uint32_t *ret)
-{
-	const struct arrival *a = &ex->arrival;
-	uint32_t low = 0, high = a->block; /* it is `low` or between that and below `high` */
-
-	if (off >= arrival_offset(&a->begin, frames))
-		low = a->block;
-	while (high > low + 1) {
-		uint32_t mid = low + (high - low) / 2;
-		unsigned char bytes[ARRIVAL_HEADER];
-		struct arrival_mark mark;
-		ssize_t n = pread(a->fd, bytes, sizeof(bytes), (off_t)mid * ARRIVAL_BLOCK);
-
-		if (n != (ssize_t)sizeof(bytes))
-			return n < 0 ? -errno : -EIO;
-		get_mark(&mark, bytes);
-		if (arrival_offset(&mark, frames) <= off)
-			low = mid;
-		else
-			high = mid;
-	}
-	*ret = low;
-	return 0;
+	return !arrival_index_any(&ex->arrival) && ex->arrival.pieces.len <= SHORT_MAX;
 }
 
 /* --- growing --- */
@@ -267,7 +123,7 @@ int arrival_block_find(const struct exec *ex, bool frames, uint64_t off, uint32_
 static int next_block(struct exec *ex)
 {
 	struct arrival *a = &ex->arrival;
-	int r = save(ex);
+	int r = arrival_index_save(ex, true, true);
 
 	if (r < 0)
 		return r;
@@ -323,20 +179,33 @@ void arrival_kept(struct exec *ex)
 	memcpy(ex->arrival.kept, ex->arrival.end.pos, sizeof(ex->arrival.kept));
 }
 
-void arrival_keep_long(struct exec *ex)
+static int keep_long(struct exec *ex, bool must)
 {
-	if (!arrival_is_short(ex) && save(ex) == 0)
+	int r = arrival_index_save(ex, must, false);
+
+	if (r == 0)
 		arrival_kept(ex);
+	return r;
 }
 
-void arrival_keep(struct exec *ex)
+void arrival_keep_long(struct exec *ex)
 {
-	if (sum(ex->arrival.kept) == sum(ex->arrival.end.pos) || ex->removed)
-		return;
 	if (!arrival_is_short(ex))
-		arrival_keep_long(ex);
-	else if (journal_arrival(ex) == 0)
+		(void)keep_long(ex, true);
+}
+
+int arrival_keep(struct exec *ex, bool must)
+{
+	int r;
+
+	if (sum(ex->arrival.kept) == sum(ex->arrival.end.pos) || ex->removed)
+		return 0;
+	if (!arrival_is_short(ex))
+		return keep_long(ex, must);
+	r = journal_arrival(ex);
+	if (r == 0)
 		arrival_kept(ex);
+	return r;
 }
 
 /* Nothing comes any more. */
@@ -344,8 +213,8 @@ static void settle(struct exec *ex)
 {
 	struct arrival *a = &ex->arrival;
 
-	arrival_keep(ex);
-	if (has_file(a) && a->saved >= a->pieces.len)
+	(void)arrival_keep(ex, true);
+	if (arrival_index_any(a) && a->saved >= a->pieces.len)
 		buf_done(&a->pieces);
 }
 
@@ -414,47 +283,8 @@ void arrival_parse(struct exec *ex, const char *text)
 	}
 }
 
-/* The last block of the file, if it knows more than the journal. */
-static int load_file(struct exec *ex, int fd)
-{
-	struct arrival *a = &ex->arrival;
-	struct arrival_block block;
-	struct arrival_mark end;
-	struct arrival_piece p;
-	size_t at = 0, n;
-	struct stat info;
-	int r = 0;
-
-	if (fstat(fd, &info) < 0)
-		return -errno;
-	/* A crash may have left a header that is cut, or one without a piece. */
-	if (info.st_size % ARRIVAL_BLOCK <= (off_t)ARRIVAL_HEADER)
-		info.st_size -= info.st_size % ARRIVAL_BLOCK;
-	if (info.st_size == 0)
-		return 0;
-	r = read_block(fd, (uint32_t)((info.st_size - 1) / ARRIVAL_BLOCK), &block);
-	if (r < 0)
-		return r;
-	end = block.begin;
-	while ((n = arrival_piece_get(block.pieces + at, block.len - at, &p))) {
-		arrival_advance(&end, &p);
-		at += n;
-	}
-	if (sum(end.pos) < sum(a->end.pos))
-		return 0;
-	a->pieces.len = 0;
-	r = buf_add(&a->pieces, block.pieces, at);
-	if (r < 0)
-		return r;
-	a->block = block.number;
-	a->begin = block.begin;
-	a->saved = at;
-	a->end = end;
-	return 0;
-}
-
 /* Where in `frames` the result lies, of pieces that may go on behind it. */
-static uint64_t find_frames_end(const struct exec *ex)
+static uint64_t find_frames_end(struct exec *ex)
 {
 	uint64_t end = sum(ex->result.stream_bytes);
 	struct arrival_block block;
@@ -463,8 +293,8 @@ static uint64_t find_frames_end(const struct exec *ex)
 	size_t at = 0, n;
 	uint32_t number = 0;
 
-	if (arrival_block_find(ex, false, end, &number) < 0 ||
-	    arrival_block_read(ex, number, &block) < 0)
+	if (arrival_block_find(ex, NULL, false, end, &number) < 0 ||
+	    arrival_block_read(ex, NULL, number, &block) < 0)
 		return ex->arrival.end.frames;
 	mark = block.begin;
 	while (sum(mark.pos) < end &&
@@ -480,25 +310,13 @@ static uint64_t find_frames_end(const struct exec *ex)
 void arrival_restore(struct exec *ex)
 {
 	struct arrival *a = &ex->arrival;
-	auto_close int fd = open_file(ex, O_RDONLY);
 
-	if (fd >= 0 && load_file(ex, fd) == 0)
-		a->fd = fd; /* lent */
+	arrival_index_load(ex);
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		if (ex->stream[i].size > a->end.pos[i])
 			a->open[i] = ex->stream[i].size - a->end.pos[i];
 	a->frames_end = find_frames_end(ex);
-	a->fd = -1;
+	close_auto(&a->fd);
 	arrival_kept(ex);
 	settle(ex);
-}
-
-void arrival_unlink(struct exec *ex)
-{
-	char name[FILE_NAME_LEN];
-
-	if (!has_file(&ex->arrival))
-		return;
-	file_name(ex, name);
-	(void)unlinkat(ex->sandbox->engine->store.fd, name, 0);
 }

@@ -2,7 +2,7 @@
  *
  * Who reads `output` or `frames` sees both streams in the order in which they were
  * drained.  That order is a list of pieces, (stream, length), which is kept next to
- * the spools: arrival.c.  Readers are arrival_read.c.
+ * the spools: arrival.c, with its file in arrival_index.c.  Readers are arrival_read.c.
  *
  * What has been read at an offset is read there for ever, by everybody, also by the
  * next hutchd: in `frames` the headers lie between the bytes, so a piece that
@@ -37,20 +37,33 @@ struct arrival {
 	uint32_t block;            /* its number */
 	struct arrival_mark begin; /* where it begins */
 	struct buf pieces;         /* of it; empty also when it is over and all is in the file */
-	size_t saved;              /* bytes of it that are in the file */
+	size_t saved;              /* bytes of it that are in the file, or on their way */
 	uint64_t kept[EXEC_STREAM_COUNT]; /* up to where the next hutchd would find the pieces */
 
 	uint64_t frames_end; /* when DONE: where the exit frame begins */
 	size_t exit_len;     /* of its payload; 0: not looked at yet */
-	int fd;              /* of the file; -1: nobody reads, or there is none */
+	int fd;              /* of the file, to read; -1: nobody has needed it */
 	unsigned readers;
-	struct list changed; /* watches: more bytes, an end, the result */
+	struct list
+		changed; /* watches: more bytes, an end, the result, or what the disk was asked for */
+
+	/* private to arrival_index.c */
+	struct disk_spool bytes;  /* of the file, what is on its way to the disk */
+	struct disk_done opening; /* `fd` is being opened */
+	bool no_file;             /* it could not be opened */
+	struct watch room;        /* a reader waits until the writer has room for pieces */
 };
 
 struct arrival_cursor {
 	uint32_t block;
 	size_t at; /* in it */
 	struct arrival_mark mark;
+};
+
+/* Blocks between which an offset lies: not before `low`, before `high`. */
+struct arrival_search {
+	uint64_t off;
+	uint32_t low, high, step;
 };
 
 /* Whoever reads `output` or `frames`. Fields are the engine's. */
@@ -61,6 +74,13 @@ struct arrival_reader {
 	uint64_t pos[EXEC_STREAM_COUNT]; /* and how far it was in each stream */
 	struct stream_reader stream[EXEC_STREAM_COUNT];
 	struct arrival_cursor last; /* the piece in which it ended, or one before */
+
+	/* private to arrival_index.c */
+	struct arrival_search search; /* of the last read; high 0: none */
+	struct disk_done fetch;       /* the writer reads of the index for it */
+	bool fetch_failed;
+	int fetched; /* a memfd with bytes of the index from fetch_off on; -1: none */
+	uint64_t fetch_off;
 };
 
 /* A reader of both streams, until arrival_close(), which stays where it is in memory. `frames`: with

@@ -107,7 +107,7 @@ uint64_t arrival_size(struct exec *ex, bool frames)
 
 static int enter_block(struct walk *w, uint32_t number)
 {
-	int r = arrival_block_read(w->ex, number, &w->block);
+	int r = arrival_block_read(w->ex, w->rd, number, &w->block);
 
 	if (r < 0)
 		return r;
@@ -149,7 +149,7 @@ static int walk_to(struct walk *w, const struct arrival_cursor *last, uint64_t o
 	struct arrival_piece p;
 	uint32_t number = 0;
 	size_t len;
-	int r = arrival_block_find(w->ex, w->frames, off, &number);
+	int r = arrival_block_find(w->ex, w->rd, w->frames, off, &number);
 
 	if (r == 0)
 		r = enter_block(w, number);
@@ -291,11 +291,9 @@ int arrival_open(struct arrival_reader *rd, struct exec *ex, bool frames, struct
 {
 	int r = 0;
 
-	*rd = (struct arrival_reader){ .exec = ex, .frames = frames };
+	*rd = (struct arrival_reader){ .exec = ex, .frames = frames, .fetched = -1 };
 	for (size_t i = 0; r == 0 && i < EXEC_STREAM_COUNT; i++)
 		r = stream_open(&rd->stream[i], &ex->stream[i], err);
-	if (r == 0 && (r = arrival_file_open(ex)) < 0)
-		(void)err_set(err, -r, "open the index of its output");
 	ex->arrival.readers++;
 	if (r < 0)
 		arrival_close(rd);
@@ -304,10 +302,7 @@ int arrival_open(struct arrival_reader *rd, struct exec *ex, bool frames, struct
 
 void arrival_close(struct arrival_reader *rd)
 {
-	struct exec *ex = rd->exec;
-
-	if (!--ex->arrival.readers)
-		close_auto(&ex->arrival.fd);
+	arrival_index_leave(rd);
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		stream_close(&rd->stream[i]);
 }
@@ -319,15 +314,15 @@ static int keep_before(struct exec *ex, bool frames)
 {
 	const struct arrival *a = &ex->arrival;
 	uint64_t in_stderr = a->end.pos[EXEC_STDERR] + a->open[EXEC_STDERR];
+	int r;
 
 	if (!arrival_is_whole(ex, frames)) {
-		int r = frames || in_stderr > a->kept[EXEC_STDERR] ? arrival_fix(ex) : 0;
-
+		r = frames || in_stderr > a->kept[EXEC_STDERR] ? arrival_fix(ex) : 0;
 		if (r < 0 || (!frames && in_stderr == a->kept[EXEC_STDERR]))
-			return r;
+			return arrival_index_wait(ex, r);
 	}
-	arrival_keep(ex); /* a full disk is no reason not to serve it */
-	return 0;
+	/* A slow disk is waited for, one that takes no more is no reason not to serve it. */
+	return arrival_index_wait(ex, arrival_keep(ex, false)) == -EAGAIN ? -EAGAIN : 0;
 }
 
 /* A stream that is full goes on when its readers have got on: see retain.c.  A read may end in the

@@ -68,44 +68,73 @@ static size_t record_size(const char *name, size_t len)
 	return (n + DISK_ALIGN - 1) & ~(size_t)(DISK_ALIGN - 1);
 }
 
-ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk_fill *fill)
+static char *bytes_of(struct disk_record *rec, const char *name)
 {
-	size_t len = fill->len < DISK_FILL_MAX ? fill->len : DISK_FILL_MAX;
-	size_t name_len = strlen(fill->name);
-	struct disk_record *rec =
-		disk_link_reserve(d, record_size(fill->name, len), fill->share, false);
-	uint64_t pos = d->head + 1;
-	ssize_t n;
+	return (char *)(rec + 1) + strlen(name) + 2;
+}
 
-	if (!rec) {
-		disk_link_want_room(d);
-		return -ENOBUFS;
-	}
-	n = read(fill->fd, (char *)(rec + 1) + name_len + 2, len);
-	if (n <= 0)
-		return n < 0 ? errno == EINTR ? -EAGAIN : -errno : 0;
+/* The record at `head` has `len` bytes of it. */
+static void chain(struct disk *d, struct disk_spool *sp, struct disk_record *rec,
+		  const struct disk_bytes *b)
+{
+	uint64_t pos = d->head + 1;
+	size_t name_len = strlen(b->name);
+
 	*rec = (struct disk_record){
-		.size = (uint32_t)record_size(fill->name, (size_t)n),
+		.size = (uint32_t)record_size(b->name, b->len),
 		.what = DISK_WRITE,
 		.flags = DISK_LOSSY,
-		.share = fill->share % DISK_SHARES,
+		.share = b->share % DISK_SHARES,
 		.off = sp->size,
 		.ticket = sp->ticket,
 		.spool = sp,
 		.name_len = (uint32_t)name_len,
-		.len = (uint32_t)n,
+		.len = (uint32_t)b->len,
 	};
-	memcpy(rec + 1, fill->name, name_len + 1);
+	memcpy(rec + 1, b->name, name_len + 1);
 	((char *)(rec + 1))[name_len + 1] = '\0';
 	if (sp->last)
 		at(d, sp->last)->next = pos;
 	else
 		sp->first = pos;
 	sp->last = pos;
-	sp->size += (uint64_t)n;
+	sp->size += b->len;
 	disk_link_commit(d, rec);
 	disk_link_wake_soon(d);
+}
+
+ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk_fill *fill)
+{
+	struct disk_bytes b = { .name = fill->name,
+				.len = fill->len < DISK_FILL_MAX ? fill->len : DISK_FILL_MAX,
+				.share = fill->share };
+	struct disk_record *rec = disk_link_reserve(d, record_size(b.name, b.len), b.share, false);
+	ssize_t n;
+
+	if (!rec) {
+		disk_link_want_room(d);
+		return -ENOBUFS;
+	}
+	n = read(fill->fd, bytes_of(rec, b.name), b.len);
+	if (n <= 0)
+		return n < 0 ? errno == EINTR ? -EAGAIN : -errno : 0;
+	b.len = (size_t)n;
+	chain(d, sp, rec, &b);
 	return n;
+}
+
+int disk_spool_put(struct disk *d, struct disk_spool *sp, const struct disk_bytes *b)
+{
+	struct disk_record *rec =
+		disk_link_reserve(d, record_size(b->name, b->len), b->share, b->must);
+
+	if (!rec) {
+		disk_link_want_room(d);
+		return -EAGAIN;
+	}
+	memcpy(bytes_of(rec, b->name), b->bytes, b->len);
+	chain(d, sp, rec, b);
+	return 0;
 }
 
 size_t disk_spool_peek(struct disk *d, struct disk_spool *sp, void *bytes, size_t len, uint64_t off)

@@ -52,6 +52,16 @@ struct disk_fill {
 	uint32_t share;
 };
 ssize_t disk_spool_fill(struct disk *, struct disk_spool *, const struct disk_fill *);
+/* Behind what there is, bytes that the owner has, not more than DISK_FILL_MAX. `must`: they take the
+ * part of the ring that is kept for small things that must not wait. 0; -EAGAIN: no room, see disk_room(). */
+struct disk_bytes {
+	const char *name;
+	const void *bytes;
+	size_t len;
+	uint32_t share;
+	bool must;
+};
+int disk_spool_put(struct disk *, struct disk_spool *, const struct disk_bytes *);
 /* Copies what the ring still has at `off` and behind it. 0: it is on the disk, or `off` is at the end. */
 size_t disk_spool_peek(struct disk *, struct disk_spool *, void *bytes, size_t len, uint64_t off);
 /* All below this offset is on the disk; UINT64_MAX: all is. */

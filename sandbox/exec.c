@@ -239,7 +239,9 @@ void exec_drop(struct exec *ex)
 		else if (!sb->removed) /* else the directory goes, whole */
 			retain_forget(&ex->stream[i]);
 	}
-	if (!sb->engine->closing && !sb->removed)
+	if (sb->engine->closing)
+		arrival_done(&ex->arrival);
+	else if (!sb->removed)
 		arrival_unlink(ex);
 	watch_fire_all(&ex->changed);
 	exec_unref(ex);

@@ -263,8 +263,9 @@ void arrival_ended(struct exec *);
 /* DONE, and both streams settled: `frames` ends here. */
 void arrival_finish(struct exec *);
 /* Lets the next hutchd find the pieces there are, without fail only where the disk takes them: in the
- * journal while they are few; the others only, which are not for the journal. */
-void arrival_keep(struct exec *);
+ * journal while they are few; the others only, which are not for the journal. -EAGAIN: the writer has
+ * no room, of which `must` takes the part that is kept for what cannot wait. */
+int arrival_keep(struct exec *, bool must);
 void arrival_keep_long(struct exec *);
 bool arrival_is_short(const struct exec *);
 /* They have been written to the journal: that text, as arrival_parse() takes it. */

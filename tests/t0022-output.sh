@@ -224,7 +224,8 @@ sums() { for f in "$@"; do timeout 60 md5sum <"$f"; done; }
 names=("$T"/b/exec/{1,2,3,4,5,6}/{output,frames} "$follow"/{output,frames} "$held"/{output,frames} "$many"/{output,frames})
 sums "${names[@]}" >"$W/before"
 ls -l "${names[@]}" | awk '{ print $5 }' >"$W/sizes"
-is 'only those with many pieces have a file for their order' "$(find "$S" -name '*.idx' | wc -l)" 2
+indexes() { [ "$(find "$S" -name '*.idx' | wc -l)" = "$1" ]; }
+ok 'only those with many pieces have a file for their order' wait_for 10 indexes 2
 stop_hutchd
 start_hutchd
 ok 'after a restart: the same bytes' cmp "$W/before" <(sums "${names[@]}")
@@ -258,5 +259,5 @@ like 'frames: the result says that it is lost' "$(python3 "$W/decode.py" "$W/fra
 is 'and what nobody has seen is there' "$(decode "$z/frames")" '2: ounseen/ code -1 hutchd ended while it ran'
 is 'output has it too' "$(timeout 5 cat "$z/output")" unseen
 rmdir "$x" "$y" "$z" "$many" "$follow"
-is 'an index goes with its node' "$(find "$S" -name '*.idx' | wc -l)" 0
+ok 'an index goes with its node' wait_for 10 indexes 0
 stop_hutchd

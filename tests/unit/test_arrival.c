@@ -5,22 +5,48 @@
  * must be what everybody reads there for ever, also after a restart.
  */
 #include <errno.h>
+#include <signal.h>
 
 #include "base/frame.h"
 #include "tests/unit/arrival.h"
 #include "tests/unit/tap.h"
 
+#define PATIENCE_MS 20000
+
 /* --- readers --- */
 
-/* What is there and not open, or not in memory, the writer gets. */
-static ssize_t read_there(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
+struct waiter {
+	struct watch watch;
+	unsigned fired;
+};
+
+static void on_fire(struct watch *watch)
 {
-	int64_t patient = ev_now() + patience(20);
+	container_of(watch, struct waiter, watch)->fired++;
+}
+
+/* Until somebody tells those who wait. */
+static bool told(struct exec *ex)
+{
+	int64_t deadline = ev_now() + (int64_t)PATIENCE_MS * 1000000;
+	struct waiter waiter = { .fired = 0 };
+
+	watch_init(&waiter.watch, on_fire);
+	watch_add(&ex->arrival.changed, &waiter.watch);
+	while (!waiter.fired && ev_now() < deadline)
+		(void)ev_turn(&loop, 100);
+	watch_cancel(&waiter.watch);
+	return waiter.fired;
+}
+
+/* As a reader of the tree does: what is there is waited for. */
+static ssize_t read_at(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
+{
 	ssize_t n;
 
-	while ((n = arrival_read(rd, bytes, len, off)) == -EAGAIN && arrival_has(rd, off) &&
-	       ev_now() < patient)
-		(void)ev_turn(&loop, 100);
+	while ((n = arrival_read(rd, bytes, len, off)) == -EAGAIN && arrival_has(rd, off))
+		if (!told(rd->exec))
+			break;
 	return n;
 }
 
@@ -35,8 +61,8 @@ static bool look(struct writer *w, struct arrival_reader *rd, uint64_t off, size
 	while (total < most) {
 		size_t len = 1 + rnd(rnd(2) ? 20 : 200000), known;
 
-		n = read_there(rd, bytes, len, off);
-		if (n == 0 || n == -EAGAIN)
+		n = read_at(rd, bytes, len, off);
+		if (n == 0 || (n == -EAGAIN && !arrival_has(rd, off)))
 			return true;
 		if (n < 0) {
 			printf("# %s at %llu: %zd\n", rd->frames ? "frames" : "output",
@@ -289,6 +315,7 @@ static void test_cut_file(void)
 	some_drains(&w, 6, 20000, false, &good);
 	ok(look_at_rest(&w, false), "a long one is read");
 	path_of(path, 4000, "idx");
+	(void)disk_wait(eng.disk, PATIENCE_MS);
 	for (len = 8300; len >= 0; len -= (len > 8180 || len < 600) ? 1 : 500) {
 		size_t rest = (size_t)len % 4096, pieces = (size_t)len / 4096 * 4072;
 
@@ -328,16 +355,6 @@ static void test_parse(void)
 }
 
 /* --- who waits --- */
-
-struct waiter {
-	struct watch watch;
-	unsigned fired;
-};
-
-static void on_fire(struct watch *watch)
-{
-	container_of(watch, struct waiter, watch)->fired++;
-}
 
 static void test_waiting(void)
 {
@@ -432,6 +449,137 @@ static void test_part_in_memory(void)
 	end(&w);
 }
 
+/* --- the disk --- */
+
+static void stop_writer(bool stop)
+{
+	(void)kill(disk_writer_pid(eng.disk), stop ? SIGSTOP : SIGCONT);
+}
+
+/* Several blocks, of which somebody may have seen all. */
+static void many_pieces(struct writer *w, uint32_t serial)
+{
+	begin(w, serial);
+	for (unsigned i = 0; i < 20000; i++)
+		drained(w, i % 2 ? EXEC_STDERR : EXEC_STDOUT, 1);
+}
+
+static bool has_idx(uint32_t serial)
+{
+	char path[96];
+
+	path_of(path, serial, "idx");
+	(void)disk_wait(eng.disk, PATIENCE_MS);
+	return access(path, F_OK) == 0;
+}
+
+/* What it has not got to yet is served from memory, and what is not in memory is waited for. */
+static void test_slow(void)
+{
+	struct writer w;
+	char bytes[100];
+	size_t upto;
+
+	stop_writer(true);
+	many_pieces(&w, 7000);
+	ok(look_at_rest(&w, false) && look_at_rest(&w, true) && w.ex->arrival.block > 3,
+	   "a disk that stands still: read while it runs");
+	upto = w.all.len;
+	finish(&w);
+	streams_end(&w);
+	ok(!w.ex->arrival.pieces.cap && look_at_rest(&w, true), "and when it is over");
+	w.frames.len = w.output.len = 0;
+	ok(look_at_rest(&w, true) && frames_are(&w, upto), "frames, again");
+	ok(look_at_rest(&w, false) && output_is(&w), "output, again");
+	ok(look_anywhere(&w, true), "from anywhere");
+	stop_writer(false);
+	ok(has_idx(7000), "it goes on: there is a file");
+	ok(look_anywhere(&w, true) && look_anywhere(&w, false), "which is read");
+	restart(&w, false);
+	stop_writer(true);
+	is_int(arrival_read(&w.rd[1], bytes, sizeof(bytes), 0), -EAGAIN, "nothing is in memory");
+	ok(arrival_has(&w.rd[1], 0), "but is there");
+	stop_writer(false);
+	ok(told(w.ex), "who waits is told");
+	ok(look_anywhere(&w, true), "and it comes");
+	w.frames.len = 0;
+	ok(look_at_rest(&w, true) && frames_are(&w, upto), "all of it");
+	end(&w);
+}
+
+/* The kernel has nothing in its cache, or does not say so. */
+static void test_fetch(void)
+{
+	struct writer w;
+	size_t upto;
+	char byte;
+
+	many_pieces(&w, 7100);
+	upto = w.all.len;
+	finish(&w);
+	streams_end(&w);
+	restart(&w, false);
+	/* Of this one it cannot be known whether a read waits. */
+	w.ex->arrival.fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	is_int(disk_read_cached(w.ex->arrival.fd, &byte, 1, 0), -EAGAIN, "nothing is cached");
+	w.frames.len = w.output.len = 0;
+	ok(look_at_rest(&w, true) && frames_are(&w, upto), "frames: the writer reads");
+	ok(look_at_rest(&w, false) && output_is(&w), "output: the writer reads");
+	ok(look_anywhere(&w, true) && look_anywhere(&w, false), "from anywhere");
+	end(&w);
+}
+
+static void test_unlink(void)
+{
+	struct writer w;
+	size_t upto;
+
+	many_pieces(&w, 7200);
+	upto = w.all.len;
+	finish(&w);
+	streams_end(&w);
+	(void)disk_wait(eng.disk, PATIENCE_MS);
+	w.ex->removed = true;
+	arrival_unlink(w.ex);
+	ok(!has_idx(7200), "it goes with its command");
+	ok(look_at_rest(&w, true) && frames_are(&w, upto), "who has it open reads on");
+	end(&w);
+}
+
+/* Pieces that find no room are waited with; those that nobody has asked for find it. */
+static void test_no_room(void)
+{
+	struct disk *disk = eng.disk;
+	struct disk_config config = {
+		.loop = &loop, .dirfd = eng.store.fd, .keep = -1, .size = 1 << 18
+	};
+	static const char zeros[4000];
+	struct disk_op op = { .what = DISK_WRITE, .name = "filler", .data = zeros };
+	struct writer w;
+	char bytes[100];
+
+	if (disk_new(&eng.disk, &config, NULL) < 0)
+		abort();
+	begin(&w, 7300);
+	for (int i = 0; i < 100; i++)
+		drained(&w, i % 2 ? EXEC_STDERR : EXEC_STDOUT, 1);
+	stop_writer(true);
+	for (op.len = sizeof(zeros); op.len; op.len /= 2)
+		while (disk_put(eng.disk, &op, NULL) == 0)
+			;
+	is_int(arrival_read(&w.rd[1], bytes, sizeof(bytes), 0), -EAGAIN, "no room for its order");
+	ok(arrival_has(&w.rd[1], 0), "which is waited for");
+	for (int i = 0; i < 9000; i++)
+		drained(&w, i % 2 ? EXEC_STDERR : EXEC_STDOUT, 1);
+	ok(w.ex->arrival.block == 2, "what is drained meanwhile has it");
+	stop_writer(false);
+	ok(told(w.ex), "there is room");
+	ok(look_at_rest(&w, true) && look_at_rest(&w, false) && output_is(&w), "it is read");
+	end(&w);
+	disk_free(eng.disk);
+	eng.disk = disk;
+}
+
 int main(void)
 {
 	struct disk_config config;
@@ -463,6 +611,10 @@ int main(void)
 	test_part_in_memory();
 	test_waiting();
 	test_cursor();
+	test_slow();
+	test_fetch();
+	test_unlink();
+	test_no_room();
 	(void)close(eng.store.fd);
 	disk_free(eng.disk);
 	(void)ev_turn(&loop, 0); /* what the loop still had in its hands */

@@ -160,6 +160,38 @@ static void test_fill(void)
 	is_int(wrong_in("filled"), 0, "fill: what was forgotten is written");
 }
 
+/* From memory: between those of a pipe, and in the part that is kept when it must. */
+static void test_put(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	static char bytes[4000], seen[2 * sizeof(bytes)];
+	struct disk_bytes b = { .name = "put", .bytes = bytes, .len = sizeof(bytes), .share = 3 };
+	struct disk_spool sp;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = byte_at(i);
+	disk_spool_init(d, &sp, 0, NULL);
+	(void)kill(disk_writer_pid(d), SIGSTOP);
+	while (disk_spool_put(d, &sp, &b) == 0)
+		n++;
+	ok(n > 10 && n * sizeof(bytes) <= 1 << 16 && sp.size == n * sizeof(bytes),
+	   "a share takes %u", n);
+	b.must = true;
+	ok(disk_spool_put(d, &sp, &b) == 0 && sp.size == (n + 1) * sizeof(bytes), "one must");
+	ok(disk_spool_peek(d, &sp, seen, sizeof(seen), (n - 1) * sizeof(bytes)) == sizeof(seen) &&
+		   memcmp(seen, bytes, sizeof(bytes)) == 0 &&
+		   memcmp(seen + sizeof(bytes), bytes, sizeof(bytes)) == 0,
+	   "it is found behind the others");
+	while (disk_spool_put(d, &sp, &b) == 0)
+		n++;
+	ok(n * sizeof(bytes) < 1 << 18, "and that has an end too");
+	(void)kill(disk_writer_pid(d), SIGCONT);
+	ok(disk_wait(d, PATIENCE_MS) == 0 && size_of("put") == sp.size, "all is in the file");
+	disk_spool_done(d, &sp);
+	disk_free(d);
+}
+
 /* Round and round the ring, while a reader follows. */
 static void test_follow(void)
 {
@@ -552,6 +584,7 @@ int main(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 	at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	test_fill();
+	test_put();
 	test_follow();
 	test_fetch();
 	test_pump();
