@@ -219,6 +219,7 @@ void exec_drop(struct exec *ex)
 {
 	struct sandbox *sb = ex->sandbox;
 
+	exec_settle_no_more(ex); /* whoever waits is told */
 	ex->removed = true;
 	list_del(&ex->link);
 	list_del(&ex->unsent);

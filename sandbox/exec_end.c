@@ -127,14 +127,18 @@ void exec_on_settled(struct exec *ex)
 	release(ex, res);
 }
 
-void exec_finish_now(struct exec *ex, struct exec_result *res)
+void exec_settle_no_more(struct exec *ex)
 {
-	auto_free struct exec_result *pending = NULL;
+	auto_free struct exec_result *pending = TAKE_PTR(ex->pending);
 
-	exec_finish(ex, res);
-	pending = TAKE_PTR(ex->pending);
 	if (pending)
 		release(ex, pending);
+}
+
+void exec_finish_now(struct exec *ex, struct exec_result *res)
+{
+	exec_finish(ex, res);
+	exec_settle_no_more(ex);
 }
 
 void exec_fail(struct exec *ex, int code, const char *error)
@@ -257,5 +261,8 @@ void exec_on_run_end(struct exec *ex, const struct err *fault)
 		res.code = CODE_ENGINE;
 		res.error = strdup(fault->code ? fault->msg : "hutchd was stopped meanwhile");
 	}
-	exec_finish_now(ex, &res);
+	if (ex->sandbox->removed || ex->sandbox->engine->closing) /* nobody could wait for it */
+		exec_finish_now(ex, &res);
+	else
+		exec_finish(ex, &res);
 }

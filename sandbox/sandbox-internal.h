@@ -182,6 +182,8 @@ void exec_fail(struct exec *, int code, const char *error);
  * are settled, or at once. */
 void exec_finish(struct exec *, struct exec_result *res);
 void exec_finish_now(struct exec *, struct exec_result *res);
+/* Of one that is over, and settles: its result is released as it is. */
+void exec_settle_no_more(struct exec *);
 void exec_on_settled(struct exec *);
 
 /* A node as it is read back from the journal; finished. Takes req and res. */

@@ -41,10 +41,20 @@ static void on_room(struct ev_task *task)
 	retain_resume(container_of(task, struct sandbox, room));
 }
 
+/* Those that have no run any more: the results are known, and go into the journal. */
+static void settle_no_more(struct sandbox *sb)
+{
+	struct exec *ex, *next;
+
+	list_for_each_safe (ex, next, &sb->execs, link)
+		exec_settle_no_more(ex);
+}
+
 void sandbox_drop_all(struct sandbox *sb)
 {
 	ev_task_cancel(&sb->drop);
 	list_del(&sb->link);
+	settle_no_more(sb); /* before any goes: a journal that is rewritten has those that are there */
 	while (!list_empty(&sb->execs))
 		exec_drop(list_first(&sb->execs, struct exec, link));
 	sandbox_unref(sb);
@@ -315,6 +325,9 @@ bool sandbox_end_commands(struct sandbox *sb, const struct sandbox_run *run, siz
 
 	list_for_each_safe (ex, next, &sb->execs, link) {
 		if (ex->state == EXEC_DONE || ex->unwritten)
+			continue;
+		/* It has ended, and goes on to settle without its run. */
+		if (ex->pending && !sb->removed && !sb->engine->closing)
 			continue;
 		if (most-- == 0)
 			return false;
