@@ -54,7 +54,8 @@ void sandbox_drop_all(struct sandbox *sb)
 {
 	ev_task_cancel(&sb->drop);
 	list_del(&sb->link);
-	settle_no_more(sb); /* before any goes: a journal that is rewritten has those that are there */
+	settle_no_more(
+		sb); /* before any goes: a journal that is rewritten has those that are there */
 	while (!list_empty(&sb->execs))
 		exec_drop(list_first(&sb->execs, struct exec, link));
 	sandbox_unref(sb);
