@@ -2,7 +2,7 @@
 # A state directory whose disk takes a second for each write: nobody waits for it in the tree, and nothing is
 # lost, also by kill -9.
 . "$(dirname "$0")/lib.sh"
-need root fuse userns jq fusermount3
+need root fuse userns jq python3 fusermount3
 [ -x "$BUILD/slowfs" ] || { skip slow-disk "no $BUILD/slowfs: make it"; exit 0; }
 
 # The contract says 100 ms; a busy machine has two seconds.
@@ -94,4 +94,97 @@ is 'and keep' "$(cat "$T/calm/exec/keep")" 500
 slow 0
 timeout 10 bash -c "echo start > $T/calm/ctl"
 ok 'they can be started' wait_for 20 state_is calm running
+
+# --- output ---
+
+# What each of them says, and what a reader of it must get.
+flood='seq 1 4000000 | head -c 30000000'
+limited='seq 1 60000'
+lines='for i in 1 2 3; do echo out $i; sleep 0.1; echo err $i >&2; sleep 0.1; done; exit 3'
+pieces='for i in $(seq 100 180); do echo out $i; sleep 0.01; echo err $i >&2; sleep 0.01; done'
+says() { bash -c "${1//sleep/:}" 2>/dev/null | sum; } # at once
+sum() { sha256sum | cut -c1-16; }
+# of_frames FILE: the sum of the bytes in it, in their order, and the result's code.
+of_frames() {
+	timeout 60 python3 -c '
+import hashlib, json, struct, sys
+data, at, sha = open(sys.argv[1], "rb").read(), 0, hashlib.sha256()
+while at < len(data):
+    kind, n = struct.unpack(">B3xI", data[at:at + 8])
+    if kind == 3: code = json.loads(data[at + 8:at + 8 + n])["exit_code"]
+    else: sha.update(data[at + 8:at + 8 + n])
+    at += 8 + n
+print(sha.hexdigest()[:16], code)' "$1" 2>&1 | tail -n 1
+}
+# keeps N FILE: a copy of it.
+keeps() { timeout 60 cat "$1/$2" >"$W/$(basename "$1").$2"; }
+# is_whole WHAT NODE SCRIPT CODE: every file of a finished command says what the script says.
+is_whole() {
+	local f n
+	n=$(basename "$2")
+	for f in stdout stderr output frames; do keeps "$2" $f; done
+	is "$1: stdout" "$(sum <"$W/$n.stdout")" "$(says "$3")"
+	is "$1: stderr" "$(sum <"$W/$n.stderr")" "$(says "{ $3; } 3>&1 >&2 2>&3")"
+	is "$1: output" "$(sum <"$W/$n.output")" "$(says "{ $3; } 2>&1")"
+	is "$1: frames" "$(of_frames "$W/$n.frames")" "$(says "{ $3; } 2>&1") $4"
+	is "$1: the result" "$(timeout 5 cat "$2/code")" "$4"
+}
+reader() { timeout 60 cat "$1/stdout" | sum >"$2"; }
+
+timeout 10 bash -c "echo start > $T/busy/ctl"
+ok 'the busy one too' wait_for 20 state_is busy running
+slow 1000
+F=$T/busy/exec/$(node busy "$flood")
+reader "$F" "$W/flood.sum" & readers=$!
+O=$T/busy/exec/$(node busy "$(printf '{"cmd":"%s","output_limit":"64K"}' "$limited")")
+reader "$O" "$W/limited.sum" & readers+=" $!"
+L=$T/calm/exec/$(node calm "$lines")
+P=$T/calm/exec/$(node calm "$pieces")
+(timeout 60 cat "$P/frames" >"$W/frames.live") & readers+=" $!"
+for i in 1 2 3; do
+	quick "with output: status ($i)" "cat '$T/calm/exec/$before/status'"
+	quick "with output: a lookup ($i)" "test -e '$T/calm/exec/$before/stdout'"
+	quick "with output: a list ($i)" "ls -l '$T' '$T/calm' '$T/calm/exec'"
+	quick "with output: the busy user's own ($i)" "ls -l '$F' '$O' && cat '$F/status'"
+	sleep 0.7
+done
+is 'a few lines' "$(timeout 20 cat "$L/code") $(timeout 20 cat "$L/output" | sum)" "3 $(says "{ $lines; } 2>&1")"
+is 'many pieces' "$(timeout 20 cat "$P/code") $(timeout 20 cat "$P/output" | sum)" "0 $(says "{ $pieces; } 2>&1")"
+is 'the flood goes on' "$(timeout 5 cat "$F/status")" running
+quick 'with output: a command of the other user' "exec 3<>'$T/calm/exec/new'
+	printf '%s' 'echo hello' >&3; read -r n <&3; [ \"\$(cat '$T/calm/exec/'\$n/output)\" = hello ]"
+slow 0
+# shellcheck disable=SC2086
+wait $readers
+is 'the flood is whole' "$(cat "$W/flood.sum")" "$(says "$flood")"
+is 'so is what was more than is kept' "$(cat "$W/limited.sum") $(timeout 5 cat "$O/code")" "$(says "$limited") 0"
+is_whole 'the flood, again' "$F" "$flood" 0
+is_whole 'a few lines, again' "$L" "$lines" 3
+is_whole 'many pieces, again' "$P" "$pieces" 0
+ok 'who read it while it ran has seen the same' cmp "$W/frames.live" "$P/frames"
+
+# hutchd is killed in the middle: what somebody was told is so for ever.
+slow 1000
+F=$T/busy/exec/$(node busy "$flood")
+(timeout 60 cat "$F/stdout" >"$W/flood.read" 2>/dev/null) & readers=$!
+L=$T/calm/exec/$(node calm "$lines")
+P=$T/calm/exec/$(node calm "$pieces")
+is 'again a few lines' "$(timeout 20 cat "$L/code")" 3
+is 'and many pieces' "$(timeout 20 cat "$P/code")" 0
+for x in $L $P; do for f in output frames; do keeps "$x" $f && mv "$W/$(basename "$x").$f" "$W/$(basename "$x").$f.before"; done; done
+ok 'the flood is being read' test -s "$W/flood.read"
+crash_hutchd
+wait "$readers"
+slow 5
+umount -l "$T" 2>/dev/null
+start_hutchd
+is_whole 'after a crash: a few lines' "$L" "$lines" 3
+is_whole 'after a crash: many pieces' "$P" "$pieces" 0
+for x in $L $P; do for f in output frames; do n=$(basename "$x"); ok "$f of $n is what it was" cmp "$W/$n.$f.before" "$W/$n.$f"; done; done
+is 'the flood is lost' "$(timeout 5 cat "$F/status")" lost
+keeps "$F" stdout
+F=$W/$(basename "$F").stdout
+ok 'but what was read of it is there' cmp -n "$(stat -c %s "$W/flood.read")" "$W/flood.read" "$F"
+ok 'and what is there was said' cmp "$F" <(bash -c "$flood" | head -c "$(stat -c %s "$F")")
+slow 0
 stop_hutchd
