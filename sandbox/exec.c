@@ -546,6 +546,8 @@ void exec_restore_written(struct exec *ex)
 	} else {
 		quota_finished(ex, true);
 	}
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		ex->stream[i].ended = true;
 	exec_last_set(sb, ex->request.by, ex->serial);
 }
 
