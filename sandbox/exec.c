@@ -124,7 +124,7 @@ static void close_child_ends(struct exec *ex)
 		close_auto(&ex->child[i]);
 }
 
-static struct exec *exec_new(struct sandbox *sb)
+struct exec *exec_new(struct sandbox *sb)
 {
 	struct exec *ex = calloc(1, sizeof(*ex));
 
@@ -178,7 +178,7 @@ void exec_unref(struct exec *ex)
 	sandbox_unref(sb);
 }
 
-static void exec_link(struct exec *ex)
+void exec_link(struct exec *ex)
 {
 	struct sandbox *sb = ex->sandbox;
 	struct list *at = &sb->execs;
@@ -531,57 +531,6 @@ void exec_unhold(struct exec *ex)
 {
 	if (--ex->holds == 0)
 		(void)exec_kill(ex, NULL);
-}
-
-void exec_restore_written(struct exec *ex)
-{
-	struct sandbox *sb = ex->sandbox;
-
-	ex->unwritten = false;
-	ex->state = EXEC_DONE;
-	quota_recount(ex);
-	if (ex->request.id) {
-		list_add_tail(&sb->ids_list, &ex->by_id);
-		sb->ids_count++;
-	} else {
-		quota_finished(ex, true);
-	}
-	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
-		ex->stream[i].ended = true;
-	exec_last_set(sb, ex->request.by, ex->serial);
-}
-
-void exec_restore_streams(struct exec *ex)
-{
-	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
-		stream_restore(&ex->stream[i]);
-	retain_over(ex);
-}
-
-int exec_restore(struct sandbox *sb, struct exec_record *rec, struct err *err)
-{
-	struct exec *ex = exec_new(sb);
-
-	if (!ex)
-		return err_set(err, ENOMEM, "bring back command %u", rec->serial);
-	ex->serial = rec->serial;
-	ex->number = rec->number;
-	memcpy(ex->name, rec->name, sizeof(ex->name));
-	ex->created_at = rec->created_at;
-	ex->request = rec->request;
-	ex->result = rec->result;
-	rec->request = (struct exec_request){ 0 };
-	rec->result = (struct exec_result){ 0 };
-	ex->unwritten = rec->unwritten;
-	ex->state = rec->unwritten ? EXEC_PENDING : EXEC_DONE;
-	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
-		ex->stream[i].changed_at = ex->created_at;
-	exec_link(ex);
-	if (ex->unwritten)
-		quota_recount(ex);
-	else
-		exec_restore_written(ex);
-	return 0;
 }
 
 void exec_remove(struct exec *ex)

@@ -512,7 +512,7 @@ static void test_fetch(void)
 {
 	struct writer w;
 	size_t upto;
-	char byte;
+	char byte = 0;
 
 	many_pieces(&w, 7100);
 	upto = w.all.len;
