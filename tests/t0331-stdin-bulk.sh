@@ -40,7 +40,8 @@ wait
 is "$((size / 1000000)) MB arrive" "$sum" "$(cat "$W/sum")"
 note "$((size / 1000 / (took + 1))) MB/s, with two sums"
 is 'all of them were taken' "$(taken)" $size
-ok 'flow goes in' timeout 20 bash -c "cat $flow > $T/b/exec/$(node b 'cat >/root/flow; chmod +x /root/flow')/stdin"
+n=$(node b 'cat >/root/flow; chmod +x /root/flow')
+ok 'flow goes in' timeout 20 bash -c "cat $flow > $T/b/exec/$n/stdin; cat $T/b/exec/$n/code"
 reader '/root/flow read 12 -'
 began=$(date +%s%N)
 $flow write $size 1:12 >"$x/stdin" & pid=$!

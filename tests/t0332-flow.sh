@@ -10,7 +10,8 @@ box b
 flow=$BUILD/flow
 mb=100 pause=2 rounds=1 patience=$((100 * ${HUTCH_PATIENCE:-1}))
 [ -z "${SOAK-}" ] || { mb=1000 pause=20 rounds=10 patience=$((800 * ${HUTCH_PATIENCE:-1})); }
-ok 'flow goes in' timeout 20 bash -c "cat $flow > $T/b/exec/$(node b 'cat >/root/flow; chmod +x /root/flow')/stdin"
+n=$(node b 'cat >/root/flow; chmod +x /root/flow')
+ok 'flow goes in' timeout 20 bash -c "cat $flow > $T/b/exec/$n/stdin; cat $T/b/exec/$n/code"
 
 # writer NAME SEED [OPTION...]: a command that writes so much to stdout and, with SEED + 100, to stderr, when
 # its stdin has ended.  limit: how much of either is kept.
