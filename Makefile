@@ -183,7 +183,7 @@ docs: $(pages) ## the man pages
 
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
-run_unit   = prove --exec '' $(units)
+run_unit   = prove -j$(jobs) --exec '' $(units)
 run_replay = for r in $(replays); do $$r tests/fuzz/corpus/$${r\#\#*/replay_} || exit 1; done
 run_tree   = tests/run $B
 
