@@ -14,15 +14,10 @@ static bool is_frames(const struct node_ref *ref)
 static int arrival_file_open(struct handle *h, struct err *err)
 {
 	struct arrival_reader *rd = malloc(sizeof(*rd));
-	int r;
 
 	if (!rd)
 		return err_set(err, ENOMEM, "open");
-	r = arrival_open(rd, h->ref.exec, is_frames(&h->ref), err);
-	if (r < 0) {
-		free(rd);
-		return r;
-	}
+	arrival_open(rd, h->ref.exec, is_frames(&h->ref));
 	h->arrival = rd;
 	return 0;
 }

@@ -85,7 +85,7 @@ struct arrival_reader {
 
 /* A reader of both streams, until arrival_close(), which stays where it is in memory. `frames`: with
  * headers and the result. */
-int arrival_open(struct arrival_reader *, struct exec *, bool frames, struct err *);
+void arrival_open(struct arrival_reader *, struct exec *, bool frames);
 void arrival_close(struct arrival_reader *);
 /* Bytes at `off`; 0 at the end; -EAGAIN when there is nothing yet; -EIO: they are gone. */
 ssize_t arrival_read(struct arrival_reader *, void *bytes, size_t len, uint64_t off);

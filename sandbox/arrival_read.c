@@ -287,17 +287,12 @@ static ssize_t read_streams(struct arrival_reader *rd, struct walk *w, char *byt
 
 /* --- readers --- */
 
-int arrival_open(struct arrival_reader *rd, struct exec *ex, bool frames, struct err *err)
+void arrival_open(struct arrival_reader *rd, struct exec *ex, bool frames)
 {
-	int r = 0;
-
 	*rd = (struct arrival_reader){ .exec = ex, .frames = frames, .fetched = -1 };
-	for (size_t i = 0; r == 0 && i < EXEC_STREAM_COUNT; i++)
-		r = stream_open(&rd->stream[i], &ex->stream[i], err);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		stream_open(&rd->stream[i], &ex->stream[i]);
 	ex->arrival.readers++;
-	if (r < 0)
-		arrival_close(rd);
-	return r;
 }
 
 void arrival_close(struct arrival_reader *rd)

@@ -50,6 +50,13 @@ struct disk_record {
 #define DISK_PAD 255
 _Static_assert(sizeof(struct disk_record) <= DISK_ALIGN, "a pad holds a record");
 
+/* Of one with names of so many bytes together, and `len` behind them. */
+static inline size_t disk_record_size(size_t names, size_t len)
+{
+	return (sizeof(struct disk_record) + names + 2 + len + DISK_ALIGN - 1) &
+	       ~(size_t)(DISK_ALIGN - 1);
+}
+
 static inline const char *disk_record_name(const struct disk_record *rec)
 {
 	return (const char *)(rec + 1);

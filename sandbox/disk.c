@@ -27,6 +27,8 @@
 
 #include "base/auto.h"
 #include "sandbox/disk_link-internal.h"
+#include "sandbox/fds.h"
+#include "sandbox/zombies.h"
 
 #define RING_SIZE     (16 * 1024 * 1024)
 #define HEADER_SIZE   4096
@@ -36,9 +38,6 @@
 #define RESPAWN_NS    (INT64_C(1) * 1000000000) /* between two writers that end */
 #define SAYS_PER_TURN 64
 #define ASKS_BYTES    (2 * 1024 * 1024)
-
-static void hear(struct disk *);
-static int start_writer(struct disk *, struct err *);
 
 /* --- the ring --- */
 
@@ -77,10 +76,8 @@ static void reap(struct disk *d)
 
 static size_t size_of(const struct disk_op *op)
 {
-	size_t n = sizeof(struct disk_record) + 2 + op->len;
-
-	n += (op->name ? strlen(op->name) : 0) + (op->to ? strlen(op->to) : 0);
-	return (n + DISK_ALIGN - 1) & ~(size_t)(DISK_ALIGN - 1);
+	return disk_record_size((op->name ? strlen(op->name) : 0) + (op->to ? strlen(op->to) : 0),
+				op->len);
 }
 
 static void fill(struct disk_record *rec, const struct disk_op *op, uint64_t ticket)
@@ -296,31 +293,22 @@ static void on_room(struct disk *d)
 /* One message; false: there is none now. */
 static bool hear_one(struct disk *d, bool *ret_end)
 {
-	struct disk_message msg;
-	struct iovec iov = { .iov_base = &msg, .iov_len = sizeof(msg) };
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr h = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = control.bytes,
-			    .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(d->src.fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
-	int fd = -1;
+	struct disk_message msg = { 0 };
+	struct fds fds;
+	ssize_t n = fds_receive(d->src.fd, &msg, sizeof(msg), MSG_DONTWAIT, &fds);
+	int fd = fds.n ? fds.fd[0] : -1; /* there is one at the most */
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return false;
 	/* Told once, when it died with something unread; what it said before is still there. */
-	if (n < 0 && errno == ECONNRESET)
+	if (n == -ECONNRESET)
 		return true;
+	if (n == -EMFILE) /* it is here all the same, without its descriptor */
+		n = (ssize_t)sizeof(msg);
 	if (n != (ssize_t)sizeof(msg)) {
 		*ret_end = true;
 		return false;
 	}
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	if (msg.says == DISK_SAYS_ROOM)
 		on_room(d);
 	else if (msg.says == DISK_SAYS_LOST)
@@ -339,10 +327,9 @@ static void writer_ended(struct disk *d)
 
 	ev_del(d->loop, &d->src);
 	close_auto(&d->src.fd);
-	if (d->pid > 0) {
-		(void)kill(d->pid, SIGKILL); /* it has closed its socket, if it is not dead */
-		(void)waitpid(d->pid, NULL, 0);
-	}
+	if (d->pid > 0)
+		zombies_kill(d->config.zombies,
+			     d->pid); /* it has closed its socket, if it is not dead */
 	d->pid = -1;
 	/* Not again and again, if something here kills each of them. */
 	ev_timer_set(d->loop, &d->respawn,

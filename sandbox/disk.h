@@ -35,6 +35,7 @@
 #define DISK_NAME_MAX 128 /* with its NUL */
 
 struct disk;
+struct zombies;
 
 /* Work of the owner's that is done in the writer: may wait and allocate, must not touch what hutchd
  * has open. `dirfd`: the state directory. It may be called a second time after it has succeeded, by
@@ -42,11 +43,12 @@ struct disk;
 typedef int disk_job(void *arg, int dirfd, const void *args, size_t len, int *ret_fd, struct err *);
 
 struct disk_config {
-	struct ev_loop *loop;  /* borrowed */
-	int dirfd;             /* the state directory; borrowed */
-	int keep;              /* see above; -1: none; borrowed: the writer has a copy */
-	size_t size;           /* of the ring, a power of two; 0: 16 MiB */
-	disk_job *const *jobs; /* borrowed */
+	struct ev_loop *loop;    /* borrowed */
+	struct zombies *zombies; /* for a writer that ends; borrowed */
+	int dirfd;               /* the state directory; borrowed */
+	int keep;                /* see above; -1: none; borrowed: the writer has a copy */
+	size_t size;             /* of the ring, a power of two; 0: 16 MiB */
+	disk_job *const *jobs;   /* borrowed */
 	size_t jobs_n;
 	void *job_arg; /* as it is now: the writer has a copy; borrowed */
 };

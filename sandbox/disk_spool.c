@@ -61,13 +61,6 @@ void disk_spool_lost(struct disk *d, uint64_t ticket, uint64_t off)
 		}
 }
 
-static size_t record_size(const char *name, size_t len)
-{
-	size_t n = sizeof(struct disk_record) + strlen(name) + 2 + len;
-
-	return (n + DISK_ALIGN - 1) & ~(size_t)(DISK_ALIGN - 1);
-}
-
 static char *bytes_of(struct disk_record *rec, const char *name)
 {
 	return (char *)(rec + 1) + strlen(name) + 2;
@@ -81,7 +74,7 @@ static void chain(struct disk *d, struct disk_spool *sp, struct disk_record *rec
 	size_t name_len = strlen(b->name);
 
 	*rec = (struct disk_record){
-		.size = (uint32_t)record_size(b->name, b->len),
+		.size = (uint32_t)disk_record_size(strlen(b->name), b->len),
 		.what = DISK_WRITE,
 		.flags = DISK_LOSSY,
 		.share = b->share % DISK_SHARES,
@@ -108,7 +101,8 @@ ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk
 	struct disk_bytes b = { .name = fill->name,
 				.len = fill->len < DISK_FILL_MAX ? fill->len : DISK_FILL_MAX,
 				.share = fill->share };
-	struct disk_record *rec = disk_link_reserve(d, record_size(b.name, b.len), b.share, false);
+	struct disk_record *rec =
+		disk_link_reserve(d, disk_record_size(strlen(b.name), b.len), b.share, false);
 	ssize_t n;
 
 	if (!rec) {
@@ -126,7 +120,7 @@ ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk
 int disk_spool_put(struct disk *d, struct disk_spool *sp, const struct disk_bytes *b)
 {
 	struct disk_record *rec =
-		disk_link_reserve(d, record_size(b->name, b->len), b->share, b->must);
+		disk_link_reserve(d, disk_record_size(strlen(b->name), b->len), b->share, b->must);
 
 	if (!rec) {
 		disk_link_want_room(d);

@@ -25,6 +25,7 @@
 #include "base/ev.h"
 #include "base/hmap.h"
 #include "sandbox/disk-internal.h"
+#include "sandbox/fds.h"
 
 #define RETRY_NS    (INT64_C(1) * 1000000000)
 #define PATIENCE_NS (INT64_C(10) * 1000000000)
@@ -120,23 +121,8 @@ static void keep_descriptors(struct disk_writer_plan *plan)
 
 static void say(struct writer *w, const struct disk_message *msg, int fd)
 {
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg) };
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { { 0 } };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		h.msg_control = control.bytes;
-		h.msg_controllen = sizeof(control.bytes);
-		*CMSG_FIRSTHDR(&h) = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fd)),
-						       .cmsg_level = SOL_SOCKET,
-						       .cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&h)), &fd, sizeof(fd));
-	}
 	/* hutchd has gone: its socket will say so too. */
-	while (!w->alone && sendmsg(w->plan.sock, &h, MSG_NOSIGNAL) < 0 && errno == EINTR)
+	while (!w->alone && fds_send(w->plan.sock, msg, sizeof(*msg), &fd, fd >= 0) == -EINTR)
 		;
 }
 
@@ -155,30 +141,21 @@ static void say_room(struct writer *w)
 /* One message; false: there is none. */
 static bool hear(struct writer *w)
 {
-	struct disk_ask ask;
-	struct iovec iov = { .iov_base = &ask, .iov_len = sizeof(ask) };
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct msghdr h = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = control.bytes,
-			    .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(w->plan.sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
-	int fd = -1;
+	struct disk_ask ask = { 0 };
+	struct fds fds;
+	ssize_t n = fds_receive(w->plan.sock, &ask, sizeof(ask), MSG_DONTWAIT, &fds);
+	int fd = fds.n ? fds.fd[0] : -1; /* there is one at the most */
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return false;
+	if (n == -EMFILE) /* it is here all the same, and told that there was no pipe with it */
+		n = (ssize_t)sizeof(ask);
 	if (n <= 0) {
 		w->alone = true;
 		w->gone_at = ev_now();
 		disk_pumps_last(w->pumps);
 		return false;
 	}
-	if (c && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	if (n == (ssize_t)sizeof(ask))
 		disk_pumps_ask(w->pumps, &ask, fd);
 	else if (fd >= 0)

@@ -99,6 +99,11 @@ const char *engine_lacks(const struct engine *eng)
 	return eng->groups.kind == CGROUP_NONE ? eng->groups.why.msg : NULL;
 }
 
+bool engine_has_holes(const struct engine *eng)
+{
+	return !eng->store.no_holes;
+}
+
 struct list *engine_wait_room(struct engine *eng, uid_t uid)
 {
 	return disk_has_room(eng->disk, uid) ? NULL : disk_room(eng->disk);
@@ -218,6 +223,7 @@ static int restore_all(struct engine *eng, struct err *err)
 static int start_disk(struct engine *eng, struct err *err)
 {
 	const struct disk_config config = { .loop = eng->loop,
+					    .zombies = &eng->zombies,
 					    .dirfd = eng->store.fd,
 					    .keep = eng->store.writer,
 					    .jobs = engine_jobs,

@@ -32,7 +32,7 @@ int fds_send(int sock, const void *bytes, size_t len, const int *fd, size_t n)
 	return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-ssize_t fds_receive(int sock, void *bytes, size_t len, struct fds *ret)
+ssize_t fds_receive(int sock, void *bytes, size_t len, int flags, struct fds *ret)
 {
 	union fds_control cm;
 	struct iovec iov = { bytes, len };
@@ -42,7 +42,7 @@ ssize_t fds_receive(int sock, void *bytes, size_t len, struct fds *ret)
 		.msg_control = &cm,
 		.msg_controllen = sizeof(cm),
 	};
-	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
 	struct cmsghdr *c;
 
 	ret->n = 0;

@@ -14,7 +14,7 @@ struct fds {
 	size_t n;
 };
 
-/* Its length; 0: the other end is closed; a negative errno, -EMSGSIZE for one that is longer than
+/* `flags`: MSG_DONTWAIT or 0. Its length; 0: the other end is closed; a negative errno, -EMSGSIZE for one that is longer than
  * `len`, -EMFILE where descriptors were lost: then none is left open.  Makes system calls only. */
-ssize_t fds_receive(int sock, void *bytes, size_t len, struct fds *ret);
+ssize_t fds_receive(int sock, void *bytes, size_t len, int flags, struct fds *ret);
 void fds_close(struct fds *);

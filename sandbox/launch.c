@@ -100,7 +100,7 @@ int child_wait_maps(struct child *c)
 {
 	struct fds trees;
 	char go = 0;
-	ssize_t n = fds_receive(c->control, &go, 1, &trees);
+	ssize_t n = fds_receive(c->control, &go, 1, 0, &trees);
 
 	if (n < 0)
 		return (int)n;

@@ -96,7 +96,7 @@ static bool hear(struct mounts_job *job)
 {
 	struct mounts_reply reply = { 0 };
 	struct fds fds;
-	ssize_t n = fds_receive(job->sock.fd, &reply, sizeof(reply), &fds);
+	ssize_t n = fds_receive(job->sock.fd, &reply, sizeof(reply), 0, &fds);
 
 	if (n == -EAGAIN || n == -EINTR)
 		return false;

@@ -46,7 +46,7 @@ int mounts_receive(struct child *c)
 
 	if (!wanted)
 		return 0;
-	n = fds_receive(c->control, place, sizeof(place), &c->mounts);
+	n = fds_receive(c->control, place, sizeof(place), 0, &c->mounts);
 	if (n <= 0)
 		_exit(1); /* hutchd gave up: nobody listens */
 	if (c->mounts.n == wanted)

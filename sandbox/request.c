@@ -421,7 +421,7 @@ static bool same_env(const struct env *a, const struct env *b)
 	return true;
 }
 
-static uint64_t limit_of(const struct exec_request *req)
+uint64_t exec_request_output_limit(const struct exec_request *req)
 {
 	return req->output_limit ? req->output_limit : OUTPUT_LIMIT_DEFAULT;
 }
@@ -433,8 +433,8 @@ bool exec_request_equal(const struct exec_request *a, const struct exec_request 
 	return same_argv(a, b) && a->script_len == b->script_len &&
 	       same_text(a->script, b->script) && same_text(a->cwd, b->cwd) &&
 	       same_text(a->user, b->user) && same_text(a->broken, b->broken) && ta == tb &&
-	       limit_of(a) == limit_of(b) && a->drops == b->drops && a->keep == b->keep &&
-	       a->stdin_mode == b->stdin_mode && a->stdout_mode == b->stdout_mode &&
-	       a->stderr_mode == b->stderr_mode && request_same_pty(&a->pty, &b->pty) &&
-	       same_env(&a->env, &b->env);
+	       exec_request_output_limit(a) == exec_request_output_limit(b) &&
+	       a->drops == b->drops && a->keep == b->keep && a->stdin_mode == b->stdin_mode &&
+	       a->stdout_mode == b->stdout_mode && a->stderr_mode == b->stderr_mode &&
+	       request_same_pty(&a->pty, &b->pty) && same_env(&a->env, &b->env);
 }

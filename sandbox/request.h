@@ -79,6 +79,8 @@ bool exec_request_equal(const struct exec_request *, const struct exec_request *
 /* What never became a request: the node will say `failed: why`. */
 int exec_request_broken(struct exec_request *ret, const char *bytes, size_t len, const char *why);
 void exec_request_done(struct exec_request *);
+/* Bytes that each stream keeps, the default filled in. */
+uint64_t exec_request_output_limit(const struct exec_request *);
 /* About how many bytes of memory it takes. */
 size_t exec_request_size(const struct exec_request *);
 /* The `cmd` node: the request as one line of JSON; without a command what was set, or nothing. */

@@ -32,9 +32,7 @@
 
 static uint64_t limit_of(const struct stream *st)
 {
-	uint64_t limit = st->exec->request.output_limit;
-
-	return limit ? limit : OUTPUT_LIMIT_DEFAULT;
+	return exec_request_output_limit(&st->exec->request);
 }
 
 static uint64_t sandbox_limit(const struct sandbox *sb)

@@ -61,6 +61,8 @@ void engine_free(struct engine *);
 struct list *engine_wait_room(struct engine *, uid_t);
 /* Why there are no control groups, a clause; NULL: there are. */
 const char *engine_lacks(const struct engine *);
+/* Can the file system of the state directory give a part of a file back? */
+bool engine_has_holes(const struct engine *);
 /* Something random that is kept in the state directory and told to nobody. */
 uint64_t engine_secret(const struct engine *);
 

@@ -352,7 +352,7 @@ static int print_exec(const struct spec *spec, struct buf *out)
 		",\"exec\":{\"timeout_s\":%.15g,\"stdin\":\"%s\",\"output_limit\":%" PRIu64 "}",
 		exec->timeout_s > 0 ? exec->timeout_s : 0,
 		exec->stdin_mode == EXEC_STDIO_NULL ? "null" : "pipe",
-		exec->output_limit ? exec->output_limit : OUTPUT_LIMIT_DEFAULT);
+		exec_request_output_limit(exec));
 }
 
 int spec_print(const struct spec *spec, struct buf *out)

@@ -106,10 +106,13 @@ static void spread(const struct store *st)
 /* Can a part of a file be given back?  Then a stream of any length takes no more than its limit. */
 static bool has_holes(const struct store *st)
 {
-	auto_close int fd = openat(st->fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	auto_close int fd =
+		openat(st->fd, "probe", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	bool can =
+		fd >= 0 && fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0;
 
-	return fd < 0 || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0 ||
-	       (errno != EOPNOTSUPP && errno != ENOSYS);
+	(void)unlinkat(st->fd, "probe", 0);
+	return can;
 }
 
 /* A file that holds one number; a missing one is `missing`. */

@@ -71,16 +71,16 @@ struct stream_reader {
 };
 
 /* The reader's memory is the caller's, and stays where it is until stream_close(). */
-int stream_open(struct stream_reader *, struct stream *, struct err *);
+void stream_open(struct stream_reader *, struct stream *);
 /* Of one that is not open: nothing happens. */
 void stream_close(struct stream_reader *);
 /* Bytes at `off`; 0 at the true end; -EAGAIN when there is nothing yet, with the reader's place
  * noted all the same; -EIO: they were given back; another negative errno. */
 ssize_t stream_read(struct stream_reader *, void *bytes, size_t len, uint64_t off);
-/* The same without the bytes, for many: how many of at most `len` there are at `off`, in a file at
+/* The same without the bytes, for `least` of them or more: how many of at most `len` there are at `off`, in a file at
  * the same offset, from which they come without a wait; *ret_fd is borrowed for this turn of the
  * loop. 0: that is not so, and stream_read() knows why. The bytes stay until stream_took(). */
-ssize_t stream_extent(struct stream_reader *, size_t len, uint64_t off, int *ret_fd);
+ssize_t stream_extent(struct stream_reader *, size_t least, size_t len, uint64_t off, int *ret_fd);
 /* The reader has got so many bytes at `off`. */
 void stream_took(struct stream_reader *, size_t n, uint64_t off);
 /* Poll mask right now: EPOLLIN, EPOLLHUP. */

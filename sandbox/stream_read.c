@@ -59,12 +59,10 @@ int stream_want_spool(struct stream *st)
 
 /* --- readers --- */
 
-int stream_open(struct stream_reader *rd, struct stream *st, struct err *err)
+void stream_open(struct stream_reader *rd, struct stream *st)
 {
-	(void)err;
 	*rd = (struct stream_reader){ .stream = st, .fetched = -1 };
 	list_add_tail(&st->readers, &rd->link);
-	return 0;
 }
 
 void stream_close(struct stream_reader *rd)
@@ -194,19 +192,20 @@ static bool is_cached(const struct stream *st, size_t n, uint64_t off)
 	       disk_read_cached(st->spool, &byte, 1, off + n - 1) == 1;
 }
 
-ssize_t stream_extent(struct stream_reader *rd, size_t len, uint64_t off, int *ret_fd)
+ssize_t stream_extent(struct stream_reader *rd, size_t least, size_t len, uint64_t off, int *ret_fd)
 {
 	struct stream *st = rd->stream;
 	uint64_t written = disk_spool_written(stream_disk(st), &st->bytes);
-	ssize_t n = find(rd, len, off);
+	ssize_t n = len < least ? 0 : find(rd, len, off);
 
 	if (n <= 0)
 		return n;
-	if (off >= written || stream_want_spool(st) < 0)
+	if (off >= written)
 		return 0;
 	if ((uint64_t)n > written - off)
 		n = (ssize_t)(written - off);
-	if (!is_cached(st, (size_t)n, off))
+	/* Small ones are not looked at twice. */
+	if ((size_t)n < least || stream_want_spool(st) < 0 || !is_cached(st, (size_t)n, off))
 		return 0;
 	*ret_fd = st->spool;
 	return n;

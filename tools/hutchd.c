@@ -304,6 +304,13 @@ static void warn_lacks(const struct engine *eng)
 	const char *lacks = engine_lacks(eng);
 	char line[ERR_MSG_MAX + 200];
 
+	if (!engine_has_holes(eng))
+		log_line(
+			LOG_WARNING,
+			"the file system of the state directory gives no part of a file back: "
+			"output "
+			"over its output_limit takes disk, and counts for limits.output, until its "
+			"command is removed");
 	if (!lacks)
 		return;
 	(void)snprintf(line, sizeof(line),

@@ -76,8 +76,7 @@ static inline void free_exec(struct exec *ex)
 static inline void open_readers(struct writer *w)
 {
 	for (int frames = 0; frames < 2; frames++)
-		if (arrival_open(&w->rd[frames], w->ex, frames, NULL) < 0)
-			abort();
+		arrival_open(&w->rd[frames], w->ex, frames);
 }
 
 static inline void close_readers(struct writer *w)
@@ -206,4 +205,44 @@ static inline void restart(struct writer *w, bool lost)
 	w->ex = ex;
 	free_exec(old);
 	open_readers(w);
+}
+
+/* --- the engine, as far as it is needed --- */
+
+static inline bool arrival_test_begin(void)
+{
+	struct disk_config config;
+	char path[96];
+
+	if (!mkdtemp(dir))
+		return false;
+	(void)snprintf(path, sizeof(path), "mkdir -p %s/sandboxes/1/spool", dir);
+	if (system(path) != 0)
+		return false;
+	eng.store.fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ev_init(&loop, NULL) < 0)
+		return false;
+	zombies_init(&eng.zombies, &loop);
+	config = (struct disk_config){
+		.loop = &loop, .zombies = &eng.zombies, .dirfd = eng.store.fd, .keep = -1
+	};
+	journal.rewritten = UINT64_MAX / 4;
+	box = (struct sandbox){ .engine = &eng, .serial = 1, .journal = &journal };
+	list_init(&box.execs);
+	list_init(&box.stalled);
+	list_init(&box.spooled);
+	return disk_new(&eng.disk, &config, NULL) == 0;
+}
+
+/* True: nothing is left. */
+static inline bool arrival_test_end(void)
+{
+	char path[96];
+
+	(void)close(eng.store.fd);
+	disk_free(eng.disk);
+	(void)ev_turn(&loop, 0); /* what the loop still had in its hands */
+	ev_done(&loop);
+	(void)snprintf(path, sizeof(path), "rm -rf %s", dir);
+	return system(path) == 0;
 }

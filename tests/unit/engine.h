@@ -80,8 +80,9 @@ static inline void read_all(struct stream *st, char *out, size_t cap)
 	ssize_t n;
 
 	out[0] = '\0';
-	if (!turn_until(st->ended) || stream_open(&rd, st, NULL) < 0)
+	if (!turn_until(st->ended))
 		return;
+	stream_open(&rd, st);
 	(void)turn_until((n = stream_read(&rd, out, cap - 1, 0)) != -EAGAIN);
 	out[n > 0 ? n : 0] = '\0';
 	stream_close(&rd);

@@ -16,14 +16,7 @@
 #include "base/auto.h"
 #include "base/file.h"
 #include "base/watch.h"
-#include "sandbox/disk.h"
-#include "tests/unit/tap.h"
-
-#define PATIENCE_MS 20000
-
-static char dir[] = "/tmp/hutch-disk-XXXXXX";
-static struct ev_loop loop;
-static int at;
+#include "tests/unit/disk.h"
 
 static int job_make(void *arg, int dirfd, const void *args, size_t len, int *ret_fd,
 		    struct err *err)
@@ -65,20 +58,7 @@ static disk_job *const jobs[] = { job_make, job_fail, job_mute };
 
 static struct disk *begin(size_t size, int keep)
 {
-	struct disk_config config = { .loop = &loop,
-				      .dirfd = at,
-				      .keep = keep,
-				      .size = size,
-				      .jobs = jobs,
-				      .jobs_n = ARRAY_SIZE(jobs) };
-	struct disk *d = NULL;
-	struct err err = { 0 };
-
-	if (disk_new(&d, &config, &err) < 0) {
-		ok(false, "begins: %s", err.msg);
-		exit(1);
-	}
-	return d;
+	return disk_begin(size, keep, jobs, ARRAY_SIZE(jobs));
 }
 
 static int put_at(struct disk *d, const char *name, uint64_t off, const char *text, unsigned flags)
@@ -153,20 +133,6 @@ static void test_operations(void)
 }
 
 /* --- answers --- */
-
-struct answer {
-	struct disk_done done;
-	int calls, fd, code;
-};
-
-static void on_answer(struct disk_done *done, int fd, const struct err *err)
-{
-	struct answer *a = container_of(done, struct answer, done);
-
-	a->calls++;
-	a->fd = fd;
-	a->code = err ? err->code : 0;
-}
 
 static int ask(struct disk *d, unsigned job, const char *name, struct answer *a)
 {
@@ -470,11 +436,8 @@ static void test_owner_dies(void)
 
 int main(void)
 {
-	char cmd[64];
-
-	if (!mkdtemp(dir) || ev_init(&loop, NULL) < 0)
+	if (!disk_test_begin())
 		return 1;
-	at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	test_operations();
 	test_jobs();
 	test_wrap();
@@ -482,8 +445,5 @@ int main(void)
 	test_writer_dies();
 	test_owner_dies();
 	test_full();
-	ev_done(&loop);
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	ok(system(cmd) == 0, "cleaned up");
-	return tap_done();
+	return disk_test_end();
 }

@@ -184,24 +184,24 @@ static void test_rows(struct engine *eng)
 
 static void test_writable(struct engine *eng, uid_t uid, const char *source)
 {
-	struct sandbox *sb = box_with(eng, uid, source, "/work/a/b", false);
+	struct sandbox *sb = box_with(eng, uid, source, "/data/a/b", false);
 	char name[64];
 	struct stat st;
 
-	is_str(sh(sb, "cd /work/a/b && stat -c %u:%g . && cat file && echo more >> file && "
+	is_str(sh(sb, "cd /data/a/b && stat -c %u:%g . && cat file && echo more >> file && "
 		      "mkdir -m 700 new && echo x > new/y && tail -1 file"),
 	       "0:0\nsecret\nmore\n", "%u: reads and writes as user 0", uid);
 	(void)snprintf(name, sizeof(name), "%s/new/y", source);
 	ok(stat(path(name), &st) == 0 && st.st_uid == uid && st.st_gid == uid,
 	   "%u: what was made belongs to the owner", uid);
 	is_str(sh(sb,
-		  "rm -r /work/a/b/new; stat -c %u:%g /work /work/a | uniq; rmdir /work/a/b 2>&1 "
+		  "rm -r /data/a/b/new; stat -c %u:%g /data /data/a | uniq; rmdir /data/a/b 2>&1 "
 		  "| sed 's/.*: //'"),
 	       "0:0\nDevice or resource busy\n", "%u: directories on the way are the sandbox's",
 	       uid);
-	is_str(sh(sb, "grep -c ' /work/a/b rw,nosuid,nodev' /proc/self/mountinfo"), "1\n",
+	is_str(sh(sb, "grep -c ' /data/a/b rw,nosuid,nodev' /proc/self/mountinfo"), "1\n",
 	       "%u: nosuid and nodev", uid);
-	is_str(sh(sb, "cat /work/a/b/others 2>&1 | sed 's/.*: //'; stat -c %U /work/a/b/others"),
+	is_str(sh(sb, "cat /data/a/b/others 2>&1 | sed 's/.*: //'; stat -c %U /data/a/b/others"),
 	       "Permission denied\nnobody\n", "%u: others' files stay others'", uid);
 	away(sb);
 }
