@@ -1,9 +1,10 @@
 /* ev.c - see ev.h
  *
  * Theory of operation.  Three queues feed a turn: epoll's ready list, the timers
- * and the tasks; a fourth, of idle tasks, one that those left empty.  Each is moved aside before its callbacks run, so that what a
- * callback adds waits for the next turn and nobody can keep a turn from ending;
- * what a callback cancels is unlinked from wherever it is.
+ * and the tasks; a fourth, of idle tasks, one that those left empty.  Each is moved
+ * aside before its callbacks run, so that what a callback adds waits for the next turn
+ * and nobody can keep a turn from ending; what a callback cancels is unlinked from
+ * wherever it is.
  *
  * Timers are a sorted list, not a heap: nearly all deadlines here are "now plus a
  * constant", so inserting from the tail finds its place in a step or two.
@@ -17,13 +18,13 @@
 #include "base/ev.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <time.h>
 
 #include "base/auto.h"
 
 #define BATCH     64
 #define NS_PER_MS 1000000
+#define NS_PER_S  1000000000
 
 int ev_init(struct ev_loop *loop, struct err *err)
 {
@@ -102,7 +103,7 @@ int64_t ev_now(void)
 	struct timespec now = { 0 };
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 * NS_PER_MS + now.tv_nsec;
+	return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
 void ev_timer_init(struct ev_timer *timer, void (*fire)(struct ev_timer *))
@@ -151,33 +152,40 @@ void ev_task_cancel(struct ev_task *task)
 	list_del(&task->link);
 }
 
-/* Rounded up: rounded down, the last millisecond before a deadline would be a
- * busy loop of waits for 0. */
-static int wait_ms(const struct ev_loop *loop, int timeout_ms)
+void ev_expect(struct ev_loop *loop, bool more)
 {
-	const struct ev_timer *first;
-	int64_t ns, ms;
+	loop->expects = more;
+}
 
-	if (!list_empty(&loop->tasks) || !list_empty(&loop->idle) || loop->dead)
+/* Nanoseconds; negative: as long as it takes. */
+static int64_t wait_ns(const struct ev_loop *loop, int timeout_ms)
+{
+	int64_t wait = timeout_ms < 0 ? -1 : (int64_t)timeout_ms * NS_PER_MS;
+
+	if (!list_empty(&loop->tasks) || loop->dead)
 		return 0;
-	if (list_empty(&loop->timers))
-		return timeout_ms;
-	first = list_first(&loop->timers, struct ev_timer, link);
-	if (__builtin_sub_overflow(first->at, ev_now(), &ns))
-		ns = first->at < 0 ? 0 : INT64_MAX;
-	if (ns <= 0)
-		return 0;
-	ms = (ns - 1) / NS_PER_MS + 1;
-	if (timeout_ms >= 0 && timeout_ms < ms)
-		return timeout_ms;
-	return ms < INT_MAX ? (int)ms : INT_MAX;
+	if (!list_empty(&loop->timers)) {
+		int64_t at = list_first(&loop->timers, struct ev_timer, link)->at, now = ev_now();
+		int64_t left = at > now ? at - now : 0;
+
+		if (wait < 0 || left < wait)
+			wait = left;
+	}
+	if (!list_empty(&loop->idle)) {
+		int64_t quiet = loop->expects ? EV_EXPECT_NS : 0;
+
+		if (wait < 0 || quiet < wait)
+			wait = quiet;
+	}
+	return wait;
 }
 
 /* Returns how many there were, or a negative errno. */
-static int run_sources(struct ev_loop *loop, int timeout)
+static int run_sources(struct ev_loop *loop, int64_t wait)
 {
+	const struct timespec timeout = { .tv_sec = wait / NS_PER_S, .tv_nsec = wait % NS_PER_S };
 	struct epoll_event batch[BATCH];
-	int n = epoll_wait(loop->epfd, batch, BATCH, timeout);
+	int n = epoll_pwait2(loop->epfd, batch, BATCH, wait < 0 ? NULL : &timeout, NULL);
 
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
@@ -244,15 +252,18 @@ static bool run_tasks(struct ev_loop *loop)
 
 int ev_turn(struct ev_loop *loop, int timeout_ms)
 {
-	int r = run_sources(loop, wait_ms(loop, timeout_ms));
+	int r = run_sources(loop, wait_ns(loop, timeout_ms));
 	bool busy = r > 0;
 
 	if (r < 0)
 		return r;
 	busy |= run_timers(loop);
 	busy |= run_tasks(loop);
-	if (!busy && !loop->dead && !list_empty(&loop->idle))
-		run_task(&loop->idle);
+	if (!busy && !loop->dead) {
+		loop->expects = false;
+		if (!list_empty(&loop->idle))
+			run_task(&loop->idle);
+	}
 	bury(loop);
 	return 0;
 }

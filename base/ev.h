@@ -10,7 +10,7 @@
  * `release` or later, never before.
  *
  * The order of a turn: ready sources, due timers, deferred tasks, releases; or one
- * idle task, when there was none of these.
+ * idle task, when there was none of these for a while.
  */
 #pragma once
 
@@ -45,6 +45,7 @@ struct ev_task {
 struct ev_loop {
 	int epfd;
 	bool stop;
+	bool expects; /* see ev_expect() */
 	struct list timers, tasks, idle;
 	struct ev_source *dead;
 	struct epoll_event *batch; /* what this turn has not delivered yet */
@@ -75,6 +76,11 @@ void ev_defer(struct ev_loop *, struct ev_task *);
  * A loop that is never idle never runs it. */
 void ev_defer_idle(struct ev_loop *, struct ev_task *);
 void ev_task_cancel(struct ev_task *);
+/* More is about to come, or (false) not: whoever was answered just now has not had the time to ask for
+ * more, least of all on the same core, and would wait for an idle task with what he asks for
+ * next.  None runs until nothing has come for EV_EXPECT_NS. */
+#define EV_EXPECT_NS 5000000
+void ev_expect(struct ev_loop *, bool more);
 
 /* Until loop->stop.  0, or a negative errno. */
 int ev_run(struct ev_loop *);

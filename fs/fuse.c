@@ -133,6 +133,7 @@ static void handle_request(struct fuse_server *srv)
 		return;
 	}
 	srv->unique = head->unique;
+	ev_expect(srv->loop, true);
 	fuse_session_process_buf(srv->session, &srv->in);
 }
 

@@ -106,6 +106,7 @@ bool fuse_park(const struct parked *like, struct err *err)
 	if (p->io.deadline)
 		ev_timer_set(srv->loop, &p->timer, p->io.deadline);
 	wait_on(p);
+	ev_expect(srv->loop, false); /* from who waits nothing comes */
 	return true;
 }
 

@@ -22,6 +22,7 @@ static void run_some(struct ev_task *task)
 {
 	struct fuse_server *srv = container_of(task, struct fuse_server, wake_task);
 
+	ev_expect(srv->loop, true);
 	for (int i = 0; i < WAKES_MAX && !list_empty(&srv->wakes); i++) {
 		struct fuse_wake *w = list_first(&srv->wakes, struct fuse_wake, link);
 

@@ -371,6 +371,40 @@ static void test_idle(void)
 	is_str(take_log(), "", "one that was cancelled does not run");
 }
 
+static void test_expect(void)
+{
+	struct thing a, b, timer, *src;
+	int64_t start = ev_now();
+
+	thing_init(&a, 'a', NULL);
+	thing_init(&b, 'b', NULL);
+	thing_init(&timer, 't', NULL);
+	ev_expect(&loop, true);
+	ev_defer_idle(&loop, &a.task);
+	ev_defer_idle(&loop, &b.task);
+	ev_timer_set(&loop, &timer.timer, start + 1);
+	ev_turn(&loop, -1);
+	is_str(take_log(), "t", "idle tasks of a loop that expects more: not at once");
+	src = ready_new('s', NULL);
+	ev_turn(&loop, -1);
+	is_str(take_log(), "s", "what is expected comes first");
+	ev_del(&loop, &src->src);
+	ev_turn(&loop, -1);
+	is_str(take_log(), "R", "and is released");
+	start = ev_now();
+	ev_turn(&loop, -1);
+	is_str(take_log(), "a", "nothing came: one runs");
+	ok(ev_now() - start >= EV_EXPECT_NS, "after as long as that takes");
+	ev_turn(&loop, -1);
+	is_str(take_log(), "b", "and the next");
+	ok(!loop.expects, "without waiting again");
+	ev_expect(&loop, true);
+	ev_expect(&loop, false);
+	ev_defer_idle(&loop, &a.task);
+	ev_turn(&loop, -1);
+	is_str(take_log(), "a", "nor when nothing is to come");
+}
+
 static void defer_and_die(struct thing *t)
 {
 	defer_other(t);
@@ -422,6 +456,7 @@ int main(void)
 	test_interrupted();
 	test_tasks();
 	test_idle();
+	test_expect();
 	test_order();
 	test_run();
 	return tap_done();
