@@ -11,7 +11,10 @@
 #include "sandbox/sandbox-internal.h"
 
 #define BLANKS_MAX 4
-#define REFILL_NS  (INT64_C(500) * 1000)
+
+/* How long after one was taken the next is made, by how many there still are.  Who has made a sandbox
+ * is about to run a command in it, and making one holds the loop up for a millisecond. */
+static const int64_t refill_ns[BLANKS_MAX] = { 500000, 2000000, 20000000, 20000000 };
 
 static void end_process(struct engine *eng, struct blank *b)
 {
@@ -98,8 +101,14 @@ void blanks_init(struct blanks *all, struct engine *eng)
 
 void blanks_fill(struct blanks *all)
 {
-	if (all->count < BLANKS_MAX && !all->making && list_empty(&all->refill.link))
-		ev_timer_set(all->engine->loop, &all->refill, ev_now() + REFILL_NS);
+	int64_t at;
+
+	if (all->count >= BLANKS_MAX || all->making)
+		return;
+	at = ev_now() + refill_ns[all->count];
+	/* Who takes one after the other must not put it off for ever. */
+	if (all->count || list_empty(&all->refill.link) || at < all->refill.at)
+		ev_timer_set(all->engine->loop, &all->refill, at);
 }
 
 static void take_first(struct blanks *all, struct blank *ret)
