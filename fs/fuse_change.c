@@ -15,7 +15,7 @@ static bool change_dir(struct fuse_server *srv, fuse_req_t req, fuse_ino_t ino,
 	int r = fuse_resolve(srv, ino, ret);
 
 	if (r < 0)
-		(void)fuse_reply_err(req, r == -ESTALE ? ENOENT : -r);
+		(void)fuse_reply_err(req, -r);
 	return r == 0;
 }
 
@@ -122,7 +122,6 @@ void fuse_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 		answer_rmdir(&p);
 		return;
 	}
-	fuse_inval_queue(srv, p.sandbox);
 	if (!rmdir_again(&p)) {
 		if (fuse_park(&p, NULL))
 			return;

@@ -6,7 +6,9 @@
  * on behind.
  *
  * The files of one that was removed are forgotten for whoever still holds its
- * directory: there is nothing to see any more.
+ * directory: there is nothing to see any more.  Nor is its name believed then: on the
+ * way through a directory whose attributes it has forgotten the kernel asks for them, is
+ * told ESTALE, and walks the path again.
  *
  * Never from the handler of a request, since the kernel may hold a lock that a
  * notification needs: it is done in the loop's next task.  Node ids of their own
@@ -128,6 +130,11 @@ void fuse_inval_queue(struct fuse_server *srv, struct sandbox *box)
 	ev_defer(srv->loop, &srv->inval_task);
 }
 
+static void removed(void *arg, struct sandbox *box)
+{
+	fuse_inval_queue(arg, box);
+}
+
 static void owner_changed(struct tree *tree, struct sandbox *box)
 {
 	fuse_inval_queue(tree->server, box);
@@ -149,12 +156,14 @@ void fuse_inval_init(struct fuse_server *srv)
 {
 	list_init(&srv->inval);
 	ev_task_init(&srv->inval_task, run);
+	engine_on_removed(srv->tree->engine, removed, srv);
 	srv->tree->owner_changed = owner_changed;
 	srv->tree->server = srv;
 }
 
 void fuse_inval_done(struct fuse_server *srv)
 {
+	engine_on_removed(srv->tree->engine, NULL, NULL);
 	srv->tree->owner_changed = NULL;
 	ev_task_cancel(&srv->inval_task);
 	while (!list_empty(&srv->inval)) {

@@ -76,7 +76,8 @@ struct node_ref {
 enum node_cache {
 	CACHE_NONE,   /* a name that can be used again; a size that moves */
 	CACHE_SHORT,  /* a second: what moves, or may be gone, and is asked for at each step of a
-		       * path.  The server invalidates attributes after a chmod or chown */
+		       * path.  The server invalidates attributes after a chmod or chown.  A name:
+		       * when what is behind it goes, its attributes are invalidated too */
 	CACHE_STATIC, /* for ever.  A name: its directory's inode number is never used again.
 		       * Attributes: of what does not come and go, at the root */
 	CACHE_COUNT,

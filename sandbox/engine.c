@@ -36,6 +36,12 @@ void engine_add(struct engine *eng, struct sandbox *sb)
 	eng->count++;
 }
 
+void engine_on_removed(struct engine *eng, void (*removed)(void *arg, struct sandbox *), void *arg)
+{
+	eng->removed = removed;
+	eng->removed_arg = arg;
+}
+
 void engine_remove(struct engine *eng, struct sandbox *sb)
 {
 	ev_timer_cancel(&sb->ttl);
@@ -278,6 +284,7 @@ int engine_new(struct engine **ret, const struct engine_config *config, struct e
 	eng->moved.fn = on_moved;
 	cgroups_prepare(&eng->groups);
 	blanks_init(&eng->blanks, eng);
+	pipes_init(&eng->pipes, eng->loop);
 	event_log_init(&eng->events);
 	list_init(&eng->event_logs);
 	list_init(&eng->sandboxes);
@@ -318,6 +325,7 @@ void engine_free(struct engine *eng)
 	}
 	while (!list_empty(&eng->leaving))
 		sandbox_drop_all(list_first(&eng->leaving, struct sandbox, link));
+	pipes_done(&eng->pipes);
 	events_done(eng);
 	hmap_done(&eng->by_name);
 	hmap_done(&eng->by_serial);

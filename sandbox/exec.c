@@ -248,28 +248,12 @@ void exec_drop(struct exec *ex)
 	exec_unref(ex);
 }
 
-/* One pipe: our end is non-blocking, the command's is not. */
-static int make_pipe(int *ours, int *theirs, bool we_read, struct err *err)
-{
-	int fd[2];
-
-	if (pipe2(fd, O_CLOEXEC) < 0)
-		return err_set(err, errno, "make a pipe");
-	*ours = fd[we_read ? 0 : 1];
-	*theirs = fd[we_read ? 1 : 0];
-	if (fcntl(*ours, F_SETFL, O_NONBLOCK) < 0) {
-		(void)close(*ours);
-		return err_set(err, errno, "make a pipe non-blocking");
-	}
-	return 0;
-}
-
 /* Our ends: stdin, stdout, stderr; -1: none. Theirs are in exec.child. */
-struct pipes {
-	int ours[3];
+struct own_ends {
+	int fd[3];
 };
 
-static int make_pipes(struct exec *ex, struct pipes *p, struct err *err)
+static int make_pipes(struct exec *ex, struct own_ends *own, struct err *err)
 {
 	const struct exec_request *req = &ex->request;
 	const enum exec_stdio mode[] = { req->stdin_mode, req->stdout_mode, req->stderr_mode };
@@ -280,7 +264,7 @@ static int make_pipes(struct exec *ex, struct pipes *p, struct err *err)
 
 		if (mode[i] != EXEC_STDIO_PIPE)
 			continue;
-		r = make_pipe(&p->ours[i], &ex->child[i], i > 0, err);
+		r = pipes_take(&ex->sandbox->engine->pipes, i > 0, &own->fd[i], &ex->child[i], err);
 		/* They belong to user 0 of the sandbox, who may give them on: without that
 		 * `echo x > /dev/stderr` would be EACCES inside. */
 		if (r == 0 && ids->count > 1 && fchown(ex->child[i], ids->base, ids->base) < 0)
@@ -292,20 +276,20 @@ static int make_pipes(struct exec *ex, struct pipes *p, struct err *err)
 }
 
 /* Takes the descriptors, also on failure. */
-static int attach_pipes(struct exec *ex, struct pipes *p, struct err *err)
+static int attach_pipes(struct exec *ex, struct own_ends *own, struct err *err)
 {
-	int r = p->ours[0] >= 0 ? stdin_attach(ex, TAKE_FD(p->ours[0])) : 0;
+	int r = own->fd[0] >= 0 ? stdin_attach(ex, TAKE_FD(own->fd[0])) : 0;
 
 	if (ex->request.pty.on) { /* that comes when it is sent, and is not stderr */
 		stream_end(&ex->stream[EXEC_STDERR]);
 		return 0;
 	}
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++) {
-		if (p->ours[i + 1] < 0) {
+		if (own->fd[i + 1] < 0) {
 			stream_end(&ex->stream[i]);
 			continue;
 		}
-		if (stream_attach(&ex->stream[i], TAKE_FD(p->ours[i + 1])) < 0)
+		if (stream_attach(&ex->stream[i], TAKE_FD(own->fd[i + 1])) < 0)
 			r = -ENOSPC;
 	}
 	return r < 0 ? err_set(err, -r, "watch its streams") : 0;
@@ -374,7 +358,7 @@ static int start_node(struct exec *ex, struct exec_request *req, struct err *err
 {
 	struct sandbox *sb = ex->sandbox;
 	struct exec_request before = ex->request;
-	struct pipes pipes = { .ours = { -1, -1, -1 } };
+	struct own_ends own = { .fd = { -1, -1, -1 } };
 	int r = quota_command(sb, err);
 
 	if (r == 0)
@@ -382,13 +366,13 @@ static int start_node(struct exec *ex, struct exec_request *req, struct err *err
 	if (r < 0)
 		return r;
 	ex->request = *req;
-	r = req->broken ? 0 : make_pipes(ex, &pipes, err);
+	r = req->broken ? 0 : make_pipes(ex, &own, err);
 	if (r == 0)
 		r = journal_commit(ex, err);
 	if (r < 0) {
 		close_child_ends(ex);
-		for (size_t i = 0; i < ARRAY_SIZE(pipes.ours); i++)
-			close_auto(&pipes.ours[i]);
+		for (size_t i = 0; i < ARRAY_SIZE(own.fd); i++)
+			close_auto(&own.fd[i]);
 		ex->request = before;
 		return r;
 	}
@@ -406,7 +390,7 @@ static int start_node(struct exec *ex, struct exec_request *req, struct err *err
 	exec_last_set(sb, ex->request.by, ex->serial);
 	if (ex->request.broken)
 		exec_fail(ex, 125, ex->request.broken);
-	else if (attach_pipes(ex, &pipes, &(struct err){ 0 }) < 0)
+	else if (attach_pipes(ex, &own, &(struct err){ 0 }) < 0)
 		exec_fail(ex, 125, "its streams could not be watched");
 	else
 		run_exec(sb->run, ex);

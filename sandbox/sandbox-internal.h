@@ -19,6 +19,7 @@
 #include "sandbox/idpool.h"
 #include "sandbox/launch.h"
 #include "sandbox/mounts.h"
+#include "sandbox/pipes.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/store.h"
 #include "sandbox/stream-internal.h"
@@ -48,6 +49,7 @@ struct engine {
 	struct image *image;
 	struct cgroups groups;
 	struct blanks blanks;
+	struct pipes pipes;
 	struct event_log events; /* all */
 	struct list event_logs;  /* struct event_log.link, of users */
 	uint64_t event_seq;
@@ -62,6 +64,8 @@ struct engine {
 	size_t exec_count, exec_live; /* of all */
 	size_t request_bytes;
 	struct engine_limits limits;
+	void (*removed)(void *arg, struct sandbox *); /* may be NULL */
+	void *removed_arg;
 	bool closing;     /* nothing is started any more */
 	struct list runs; /* struct sandbox_run.link: every process 1 that was not reaped */
 };

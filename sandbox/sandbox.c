@@ -298,6 +298,8 @@ void sandbox_remove(struct sandbox *sb)
 		return;
 	sb->removed = true;
 	engine_remove(sb->engine, sb);
+	if (sb->engine->removed)
+		sb->engine->removed(sb->engine->removed_arg, sb);
 	if (sb->run) {
 		record_remove(sb);
 		end_process(sb);

@@ -27,6 +27,7 @@
 #define EXEC_SERIAL_BITS    28
 
 struct engine;
+struct sandbox;
 
 /* How many there may be: of one owner of sandboxes, and of all. 0: the default, see quota.c. */
 struct engine_limits {
@@ -56,6 +57,9 @@ int engine_new(struct engine **ret, const struct engine_config *, struct err *);
  * Sandboxes and finished commands stay in the state directory. References held by others must
  * be gone. */
 void engine_free(struct engine *);
+/* `removed` hears of every sandbox that is removed, by whomever, when no name finds it any more. NULL:
+ * nobody does. */
+void engine_on_removed(struct engine *, void (*removed)(void *arg, struct sandbox *), void *arg);
 /* A slow state directory makes this owner's next request wait: for this list, then ask again. NULL:
  * there is room. */
 struct list *engine_wait_room(struct engine *, uid_t);

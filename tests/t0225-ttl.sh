@@ -83,4 +83,20 @@ for bad in '"5"' null '[]' true 1e999; do
 	said "and it is named ($bad)" EINVAL 'ttl_s|not JSON|JSON'
 	refused "idle_timeout_s $bad" EINVAL "echo '{\"idle_timeout_s\":$bad}' > $T/new"
 done
+# A kernel remembers a name for a while: it is not to be believed when another sandbox is behind it.
+gone_while_used() { # until a sandbox is not listed any more, its names are asked for
+	until ! ls "$T" | grep -qx "$1"; do
+		ls "$T/$1/exec" >/dev/null 2>&1 || :
+		sleep 0.02
+	done
+}
+for i in 1 2 3; do
+	ok "one that goes, round $i" new '{"name":"again","ttl_s":1.5}'
+	gone_while_used again
+	ok "another one, round $i" new '{"name":"again"}'
+	ok "a file of it that nobody has asked for before, round $i" test -e "$T/again/spec.json"
+	ok "a node is made in it, round $i" mkdir "$T/again/exec/named"
+	is "and a command runs there, round $i" "$(out again 'echo here')" here
+	ok "it can be removed, round $i" rmdir "$T/again"
+done
 stop_hutchd
