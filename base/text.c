@@ -46,6 +46,20 @@ bool name_valid(const char *name)
 	return !name_fault(name);
 }
 
+char *text_put_u32(char *at, uint32_t n)
+{
+	char digits[10];
+	size_t len = 0;
+
+	do
+		digits[len++] = (char)('0' + n % 10);
+	while ((n /= 10) > 0);
+	while (len > 0)
+		*at++ = digits[--len];
+	*at = '\0';
+	return at;
+}
+
 bool name_is_number(const char *name)
 {
 	return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';

@@ -14,6 +14,9 @@
 bool name_valid(const char *name);
 /* NULL if valid, else what is wrong with it: a clause that goes behind "name 'x': ". */
 const char *name_fault(const char *name);
+/* Appends the decimal digits, as sprintf() does in a twentieth of the time, with a NUL behind them, and
+ * returns where that is: at most 10 bytes further. */
+char *text_put_u32(char *at, uint32_t n);
 /* Digits only: the numbers that exec nodes get by themselves. */
 bool name_is_number(const char *name);
 

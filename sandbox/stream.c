@@ -19,12 +19,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/text.h"
 #include "sandbox/sandbox-internal.h"
 
 #define DRAIN_PER_TURN (256 * 1024)
@@ -40,10 +40,14 @@ struct disk *stream_disk(const struct stream *st)
 	return st->exec->sandbox->engine->disk;
 }
 
+/* It is made for each piece of output, and whoever waits for that waits for it too. */
 void stream_spool_name(const struct stream *st, char out[SPOOL_NAME_LEN])
 {
-	(void)snprintf(out, SPOOL_NAME_LEN, "sandboxes/%u/spool/%u.%s", st->exec->sandbox->serial,
-		       st->exec->serial, st->which == EXEC_STDOUT ? "out" : "err");
+	char *at = stpcpy(out, "sandboxes/");
+
+	at = stpcpy(text_put_u32(at, st->exec->sandbox->serial), "/spool/");
+	at = text_put_u32(at, st->exec->serial);
+	(void)strcpy(at, st->which == EXEC_STDOUT ? ".out" : ".err");
 }
 
 /* --- its life --- */

@@ -42,7 +42,8 @@ struct bench {
 	const char *box;       /* a sandbox that holds bench_true as /root/true */
 	const char *box_v1;    /* another, of a hutchd that uses cgroup v1; NULL: there is none */
 	const char *pid;       /* of the hutchd that serves `tree` */
-	const char *bare;      /* the file that bench_bare serves; NULL: it does not run */
+	const char *bare;      /* where bench_bare is mounted; NULL: it does not run */
+	const char *bare_fifo; /* its standard input; NULL: it does not run */
 	const char *bare_pid;  /* of bench_bare; NULL: it does not run */
 	const char *park;      /* tests/park; NULL: not built */
 	bool quick;
@@ -124,13 +125,21 @@ int bench_flood(const struct bench *, uint64_t bytes, struct samples *status,
 
 /* Nanoseconds of a read of one byte: of stdout of a command that has ended, of bench_bare's file. */
 int bench_byte(const struct bench *, struct samples *node, struct samples *bare, struct err *);
-/* Nanoseconds from a command's write to the return of a read that waited for it: of stdout, of a
- * pipe, and with a process between two pipes. */
-int bench_latency(const struct bench *, struct samples *node, struct samples *through_pipe,
-		  struct samples *relayed, struct err *);
 /* Bytes per second at which a command gets rid of `bytes` until it has ended, with so many readers,
  * at most 16; each must get them all. */
 int bench_readers(struct bench *, unsigned readers, uint64_t bytes, double *ret, struct err *);
+
+/* ---- bench_latency.c ---- */
+
+/* Nanoseconds from a command's write to the return of a read that waited for it. */
+enum bench_way {
+	WAY_NODE, /* stdout */
+	WAY_PIPE,
+	WAY_CAT,  /* a process between two pipes */
+	WAY_BARE, /* bench_bare, if it runs, between a pipe and a file */
+	WAY_COUNT
+};
+int bench_latency(const struct bench *, struct samples way[WAY_COUNT], struct err *);
 
 /* ---- bench_park.c ---- */
 

@@ -1,8 +1,9 @@
 /* bench_bare.c - the least that an answer through FUSE costs
  *
- * libfuse's low-level interface, its own loop of one thread, one file that is
- * not cached: READ is answered with one byte.  Whatever hutchd's answer takes
- * more is hutchd's.  bench_bare MOUNTPOINT runs until it is unmounted or ended.
+ * libfuse's low-level interface, its own loop of one thread, two files that are not
+ * cached: a READ of `byte` is answered with one byte, and one of `relay` with what its
+ * standard input has next, which is waited for right there.  Whatever hutchd's answer
+ * takes more is hutchd's.  bench_bare MOUNTPOINT runs until it is unmounted or ended.
  */
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 12)
 #include <errno.h>
@@ -10,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define FILE_INO  2
-#define FILE_NAME "byte"
+enum { BYTE_INO = 2, RELAY_INO, INO_END };
+static const char *const names[INO_END] = { [BYTE_INO] = "byte", [RELAY_INO] = "relay" };
 
 static struct stat attr_of(fuse_ino_t ino)
 {
@@ -23,9 +25,12 @@ static struct stat attr_of(fuse_ino_t ino)
 
 static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	const struct fuse_entry_param e = { .ino = FILE_INO, .attr = attr_of(FILE_INO) };
+	struct fuse_entry_param e = { .ino = BYTE_INO };
 
-	if (parent == FUSE_ROOT_ID && strcmp(name, FILE_NAME) == 0)
+	while (e.ino < INO_END && strcmp(name, names[e.ino]) != 0)
+		e.ino++;
+	e.attr = attr_of(e.ino);
+	if (parent == FUSE_ROOT_ID && e.ino < INO_END)
 		(void)fuse_reply_entry(req, &e);
 	else
 		(void)fuse_reply_err(req, ENOENT);
@@ -49,11 +54,17 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		    struct fuse_file_info *fi)
 {
-	(void)ino;
-	(void)size;
+	char bytes[4096] = "x";
+	ssize_t n = 1;
+
 	(void)off;
 	(void)fi;
-	(void)fuse_reply_buf(req, "x", 1);
+	if (ino == RELAY_INO)
+		n = read(STDIN_FILENO, bytes, size < sizeof(bytes) ? size : sizeof(bytes));
+	if (n < 0)
+		(void)fuse_reply_err(req, errno);
+	else
+		(void)fuse_reply_buf(req, bytes, (size_t)n);
 }
 
 static const struct fuse_lowlevel_ops ops = {

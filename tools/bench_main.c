@@ -97,6 +97,7 @@ TAKE(container)
 TAKE(box_v1)
 TAKE(pid)
 TAKE(bare)
+TAKE(bare_fifo)
 TAKE(bare_pid)
 TAKE(park)
 
@@ -138,7 +139,8 @@ static const struct option_def defs[] = {
 	{ "container", 0, "NAME", take_container, "a container of it that waits, for runc exec" },
 	{ "box-v1", 0, "DIR", take_box_v1, "the same in a tree that uses cgroup v1" },
 	{ "pid", 0, "PID", take_pid, "the process of the hutchd of the first tree" },
-	{ "bare", 0, "FILE", take_bare, "what bench_bare serves" },
+	{ "bare", 0, "DIR", take_bare, "where bench_bare is mounted" },
+	{ "bare-fifo", 0, "FILE", take_bare_fifo, "what it has as its standard input" },
 	{ "bare-pid", 0, "PID", take_bare_pid, "the process of bench_bare" },
 	{ "park", 0, "FILE", take_park, "the program with many readers" },
 	{ "quick", 'q', NULL, take_quick, "fewer iterations" },

@@ -1,8 +1,7 @@
-/* bench_read.c - reads: what the least one costs, how soon a byte reaches who waits, many readers */
+/* bench_read.c - reads: what the least one costs, many readers of one stream */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include "tools/bench.h"
 
 #define BLOCK       500 /* reads of one kind in a row */
-#define STAMPS      100
 #define READERS_MAX 16
 #define READ_CAT    (128 * 1024) /* what cat asks for */
 
@@ -40,12 +38,12 @@ static int read_block(int fd, struct samples *samples, const char *what, struct 
 int bench_byte(const struct bench *bench, struct samples *node, struct samples *bare,
 	       struct err *err)
 {
-	auto_close int fd_bare = open(bench->bare, O_RDONLY | O_CLOEXEC), fd = -1;
+	auto_close int fd_bare = bench_open(bench->bare, "byte", O_RDONLY, err), fd = -1;
 	unsigned rounds = bench->quick ? 4 : 20;
 	int r;
 
 	if (fd_bare < 0)
-		return err_set(err, errno, "open %s", bench->bare);
+		return fd_bare;
 	r = bench_exec_last(bench, bench->box, "{\"cmd\":[\"/root/true\",\"4096\"]}", err);
 	if (r == 0)
 		r = fd = bench_open(bench->box, "exec/last/stdout", O_RDONLY, err);
@@ -55,96 +53,6 @@ int bench_byte(const struct bench *bench, struct samples *node, struct samples *
 			r = read_block(fd_bare, bare, bench->bare, err);
 	}
 	return r < 0 ? r : 0;
-}
-
-/* ---- from a command's write to a reader's return ---- */
-
-/* The writer sends what the clock says when it writes. */
-static int read_stamps(int fd, struct samples *samples, const char *what, struct err *err)
-{
-	int64_t stamps[STAMPS];
-	ssize_t n;
-
-	while ((n = read(fd, stamps, sizeof(stamps))) > 0)
-		samples_add(samples, (double)(bench_now() - stamps[0]));
-	return n < 0 ? err_set(err, errno, "read %s", what) : 0;
-}
-
-static int stamps_of_node(const struct bench *bench, struct samples *samples, struct err *err)
-{
-	auto_close int handle = bench_open(bench->box, "exec/new", O_RDWR, err), fd = -1;
-	char name[NAME_MAX_LEN + 2], node[NAME_MAX_LEN + 32], request[80], core[16] = "";
-	int r;
-
-	if (handle < 0)
-		return handle;
-	if (bench->core >= 0)
-		(void)snprintf(core, sizeof(core), ",\"%d\"", bench->core);
-	(void)snprintf(request, sizeof(request), "{\"cmd\":[\"/root/true\",\"stamps\",\"%d\"%s]}",
-		       STAMPS, core);
-	r = bench_start(handle, request, name, err);
-	if (r < 0)
-		return r;
-	(void)snprintf(node, sizeof(node), "exec/%s/stdout", name);
-	fd = bench_open(bench->box, node, O_RDONLY, err);
-	return fd < 0 ? fd : read_stamps(fd, samples, node, err);
-}
-
-/* A program with `in` (-1: ours) as its input and a pipe as its output. */
-static int start_stage(char *const argv[], int in, int *ret_out, pid_t *ret_pid, struct err *err)
-{
-	posix_spawn_file_actions_t actions;
-	int fd[2], r;
-
-	if (pipe2(fd, O_CLOEXEC) < 0)
-		return err_set(err, errno, "pipe");
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, fd[1], STDOUT_FILENO);
-	if (in >= 0)
-		posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-	r = posix_spawnp(ret_pid, argv[0], &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	close_auto(&fd[1]);
-	*ret_out = fd[0];
-	return r ? err_set(err, r, "start %s", argv[0]) : 0;
-}
-
-static int stamps_of_pipe(const struct bench *bench, bool relay, struct samples *samples,
-			  struct err *err)
-{
-	char *path = strdupa(bench->true_path), stamps[] = "stamps", count[16];
-	char cat[] = "cat", *writer[] = { path, stamps, count, NULL }, *between[] = { cat, NULL };
-	auto_close int written = -1, relayed = -1;
-	pid_t pid[2] = { -1, -1 };
-	int r;
-
-	(void)snprintf(count, sizeof(count), "%d", STAMPS);
-	r = start_stage(writer, -1, &written, &pid[0], err);
-	if (r == 0 && relay)
-		r = start_stage(between, written, &relayed, &pid[1], err);
-	if (r == 0)
-		r = read_stamps(relay ? relayed : written, samples, "a pipe", err);
-	close_auto(&written);
-	for (size_t i = 0; i < ARRAY_SIZE(pid); i++)
-		if (pid[i] > 0)
-			(void)waitpid(pid[i], NULL, 0);
-	return r;
-}
-
-int bench_latency(const struct bench *bench, struct samples *node, struct samples *through_pipe,
-		  struct samples *relayed, struct err *err)
-{
-	unsigned rounds = bench->quick ? 2 : 10;
-	int r = 0;
-
-	for (unsigned i = 0; i < rounds && r == 0; i++) {
-		r = stamps_of_node(bench, node, err);
-		if (r == 0)
-			r = stamps_of_pipe(bench, false, through_pipe, err);
-		if (r == 0)
-			r = stamps_of_pipe(bench, true, relayed, err);
-	}
-	return r;
 }
 
 /* ---- many readers of one stream ---- */

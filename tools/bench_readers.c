@@ -1,4 +1,4 @@
-/* bench_readers.c - what bench_read.c and bench_park.c have measured, and the aims of it */
+/* bench_readers.c - what is said of reads, from bench_read.c, bench_latency.c, bench_park.c, and the aims of it */
 #include <stdio.h>
 
 #include "base/auto.h"
@@ -12,11 +12,34 @@ static void print_times(const char *what, struct samples *s)
 	       samples_quantile(s, 0.99) / 1e3);
 }
 
-/* Of the bare loop: libfuse's own, one thread, one file, READ answered with one byte. */
+static double ratio(struct samples *of, struct samples *to)
+{
+	return samples_quantile(of, 0.5) / samples_quantile(to, 0.5);
+}
+
+static void print_ways(struct samples way[WAY_COUNT])
+{
+	static const char *const through[WAY_COUNT] = {
+		[WAY_NODE] = "from a command's write to a waiting reader, stdout, us:",
+		[WAY_PIPE] = "the same through a pipe:",
+		[WAY_CAT] = "the same through cat between two pipes:",
+		[WAY_BARE] = "the same through a bare loop of libfuse, from a pipe:",
+	};
+
+	for (int i = 0; i < WAY_COUNT; i++)
+		print_times(through[i], &way[i]);
+	print_aim("a byte to a waiting reader, stdout / a pipe", true, 3,
+		  ratio(&way[WAY_NODE], &way[WAY_PIPE]));
+	/* What of it nobody can leave out who is between the two, or answers through FUSE. */
+	printf("note: to a waiting reader, stdout / cat between two pipes is %.2f, / the bare loop "
+	       "%.2f\n",
+	       ratio(&way[WAY_NODE], &way[WAY_CAT]), ratio(&way[WAY_NODE], &way[WAY_BARE]));
+}
+
+/* Of the bare loop: libfuse's own, one thread, READ answered with one byte. */
 static int show_reads(struct bench *bench, struct err *err)
 {
-	struct samples node = { 0 }, bare = { 0 }, woken = { 0 }, woken_pipe = { 0 },
-		       relayed = { 0 };
+	struct samples node = { 0 }, bare = { 0 }, way[WAY_COUNT] = { 0 };
 	bool gathered;
 	int r = 0;
 
@@ -25,7 +48,7 @@ static int show_reads(struct bench *bench, struct err *err)
 	if (bench->bare)
 		r = bench_byte(bench, &node, &bare, err);
 	if (r == 0)
-		r = bench_latency(bench, &woken, &woken_pipe, &relayed, err);
+		r = bench_latency(bench, way, err);
 	bench_scatter(bench);
 	if (r == 0) {
 		printf("\nreads, with who writes, answers and reads %s:\n",
@@ -34,22 +57,13 @@ static int show_reads(struct bench *bench, struct err *err)
 				  "are those of the placement)");
 		print_times("a read of 1 byte of the node stdout, us:", &node);
 		print_times("the same of a bare loop of libfuse:", &bare);
-		print_times("from a command's write to a waiting reader, stdout, us:", &woken);
-		print_times("the same through a pipe:", &woken_pipe);
-		print_times("the same through cat between two pipes:", &relayed);
-		print_aim("1 byte of stdout / of a bare loop", true, 1.2,
-			  samples_quantile(&node, 0.5) / samples_quantile(&bare, 0.5));
-		print_aim("a byte to a waiting reader, stdout / a pipe", true, 3,
-			  samples_quantile(&woken, 0.5) / samples_quantile(&woken_pipe, 0.5));
-		/* hutchd is a process between, which is woken too. */
-		printf("note: to a waiting reader, stdout / cat between two pipes is %.2f\n",
-		       samples_quantile(&woken, 0.5) / samples_quantile(&relayed, 0.5));
+		print_aim("1 byte of stdout / of a bare loop", true, 1.2, ratio(&node, &bare));
+		print_ways(way);
 	}
 	samples_done(&node);
 	samples_done(&bare);
-	samples_done(&woken);
-	samples_done(&woken_pipe);
-	samples_done(&relayed);
+	for (int i = 0; i < WAY_COUNT; i++)
+		samples_done(&way[i]);
 	return r;
 }
 

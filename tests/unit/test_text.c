@@ -219,9 +219,24 @@ static void test_signals(void)
 	   "numbers without a name");
 }
 
+static void test_numbers(void)
+{
+	static const uint32_t numbers[] = { 0, 7, 10, 99, 100, 65536, 999999999, UINT32_MAX };
+	char text[16], want[16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		memset(text, 'x', sizeof(text));
+		(void)snprintf(want, sizeof(want), "%u", numbers[i]);
+		ok(text_put_u32(text, numbers[i]) == text + strlen(want), "%s: its end", want);
+		is_str(text, want, "its digits");
+		is_int(text[strlen(want) + 1], 'x', "and no more");
+	}
+}
+
 int main(void)
 {
 	test_names();
+	test_numbers();
 	test_ids();
 	test_times();
 	test_bad_times();
