@@ -50,7 +50,7 @@ struct arrival {
 	/* private to arrival_index.c */
 	struct disk_spool bytes;  /* of the file, what is on its way to the disk */
 	struct disk_done opening; /* `fd` is being opened */
-	bool no_file;             /* it could not be opened */
+	unsigned open_fails;      /* how often it could not be */
 	struct watch room;        /* a reader waits until the writer has room for pieces */
 };
 
@@ -76,6 +76,8 @@ struct arrival_reader {
 	struct arrival_cursor last; /* the piece in which it ended, or one before */
 
 	/* private to arrival_index.c */
+	bool opens;                   /* it waits until the file is open */
+	unsigned open_fails;          /* and the index's were so many */
 	struct arrival_search search; /* of the last read; high 0: none */
 	struct disk_done fetch;       /* the writer reads of the index for it */
 	bool fetch_failed;

@@ -71,9 +71,9 @@ static void on_opened(struct disk_done *done, int fd, const struct err *err)
 {
 	struct arrival *a = container_of(done, struct arrival, opening);
 
-	(void)err; /* who reads next is told */
+	(void)err; /* who waits for it is told, see open_file() */
 	a->fd = fd;
-	a->no_file = fd < 0 && a->readers;
+	a->open_fails += fd < 0;
 	if (!a->readers)
 		close_auto(&a->fd);
 	watch_fire_all(&a->changed);
@@ -86,15 +86,23 @@ static int want_file(struct exec *ex)
 
 	if (a->fd >= 0)
 		return 0;
-	if (a->no_file) {
-		a->no_file = false;
-		return -EIO;
-	}
 	a->opening.fn = on_opened;
 	file_name(ex, name);
 	if (!a->opening.ticket && disk_open(disk_of(ex), name, &a->opening, NULL) < 0)
 		return -EIO;
 	return -EAGAIN;
+}
+
+/* As open_spool() in stream_read.c. */
+static int open_file(struct arrival_reader *rd)
+{
+	const struct arrival *a = &rd->exec->arrival;
+	bool failed = rd->opens && rd->open_fails != a->open_fails && a->fd < 0;
+	int r = failed ? -EIO : want_file(rd->exec);
+
+	rd->opens = r == -EAGAIN;
+	rd->open_fails = a->open_fails;
+	return r;
 }
 
 void arrival_unlink(struct exec *ex)
@@ -224,7 +232,7 @@ static ssize_t fetch(struct arrival_reader *rd, void *bytes, size_t len, uint64_
 /* At least one byte, or an error. They are on the disk. */
 static ssize_t read_file(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	int r = want_file(rd->exec);
+	int r = open_file(rd);
 	ssize_t n;
 
 	if (r < 0)

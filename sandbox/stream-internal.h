@@ -30,7 +30,7 @@ void stream_resume(struct stream *);
 void stream_settle_on(struct stream *);
 void stream_settled(struct stream *);
 void stream_close_idle(struct stream *);
-/* 0: it is open to read from; -EAGAIN: the writer opens it; -EIO. */
+/* 0: it is open to read from; -EAGAIN: the writer opens it; -EIO, -ESTALE: it is gone. */
 int stream_want_spool(struct stream *);
 /* The writer gets its pipe, if it can; nothing else changes if it cannot. */
 void stream_pump_start(struct stream *);

@@ -49,10 +49,10 @@ struct stream {
 	uint64_t stored;          /* what it is counted for in its sandbox's */
 	uint64_t settle_to;       /* when it is of this size it is settled, see stream_settle() */
 	bool settling, widened;
-	bool tty;      /* src is a terminal's master */
-	bool gone;     /* all of it was given up, with its file */
-	bool lost;     /* the disk did not take what comes behind `size` */
-	bool no_spool; /* it could not be opened */
+	bool tty;            /* src is a terminal's master */
+	bool gone;           /* all of it was given up, with its file */
+	bool lost;           /* the disk did not take what comes behind `size` */
+	unsigned open_fails; /* how often `spool` could not be opened */
 };
 
 /* Who reads a stream, through one handle. A sequential one, whose reads begin where the last one
@@ -64,8 +64,10 @@ struct stream_reader {
 	bool jumps;
 
 	/* private to sandbox/ */
-	bool failed; /* `fetch` has */
-	int fetched; /* a memfd with bytes of the spool from fetch_off on; -1: none */
+	bool opens;          /* it waits until the spool is open */
+	unsigned open_fails; /* and the stream's were so many */
+	bool failed;         /* `fetch` has */
+	int fetched;         /* a memfd with bytes of the spool from fetch_off on; -1: none */
 	uint64_t fetch_off;
 	struct disk_done fetch; /* the writer reads for it */
 };

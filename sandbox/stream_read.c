@@ -35,11 +35,16 @@ static void on_opened(struct disk_done *done, int fd, const struct err *err)
 {
 	struct stream *st = container_of(done, struct stream, opening);
 
-	(void)err; /* who reads without one asks again, and is told that it is gone */
+	(void)err; /* who waits for it is told, see open_spool() */
 	st->spool = fd;
-	st->no_spool = fd < 0;
+	st->open_fails += fd < 0;
 	stream_close_idle(st);
 	wake_readers(st);
+}
+
+static int not_there(const struct stream *st)
+{
+	return st->exec->sandbox->removed ? -ESTALE : -EIO;
 }
 
 int stream_want_spool(struct stream *st)
@@ -48,13 +53,26 @@ int stream_want_spool(struct stream *st)
 
 	if (st->spool >= 0)
 		return 0;
-	if (st->no_spool || st->gone)
-		return st->exec->sandbox->removed ? -ESTALE : -EIO;
+	if (st->opening.ticket)
+		return -EAGAIN;
+	if (st->gone)
+		return not_there(st);
 	st->opening.fn = on_opened;
 	stream_spool_name(st, name);
-	if (!st->opening.ticket && disk_open(stream_disk(st), name, &st->opening, NULL) < 0)
-		return -EIO;
-	return st->spool >= 0 ? 0 : -EAGAIN;
+	return disk_open(stream_disk(st), name, &st->opening, NULL) < 0 ? -EIO : -EAGAIN;
+}
+
+/* The writer may have had no descriptor for it, or the disk an error: so who waited is told once, and
+ * the next read asks again. */
+static int open_spool(struct stream_reader *rd)
+{
+	struct stream *st = rd->stream;
+	bool failed = rd->opens && rd->open_fails != st->open_fails && st->spool < 0;
+	int r = failed ? not_there(st) : stream_want_spool(st);
+
+	rd->opens = r == -EAGAIN;
+	rd->open_fails = st->open_fails;
+	return r;
 }
 
 /* --- readers --- */
@@ -130,7 +148,7 @@ static ssize_t get(struct stream_reader *rd, void *bytes, size_t len, uint64_t o
 
 	if (got)
 		return (ssize_t)got;
-	n = stream_want_spool(st);
+	n = open_spool(rd);
 	if (n < 0)
 		return n;
 	n = disk_read_cached(st->spool, bytes, len, off);
@@ -205,7 +223,7 @@ ssize_t stream_extent(struct stream_reader *rd, size_t least, size_t len, uint64
 	if ((uint64_t)n > written - off)
 		n = (ssize_t)(written - off);
 	/* Small ones are not looked at twice. */
-	if ((size_t)n < least || stream_want_spool(st) < 0 || !is_cached(st, (size_t)n, off))
+	if ((size_t)n < least || st->spool < 0 || !is_cached(st, (size_t)n, off))
 		return 0;
 	*ret_fd = st->spool;
 	return n;
