@@ -204,7 +204,7 @@ void arrival_index_leave(struct arrival_reader *rd)
 /* What the writer has read for it, or has yet to read. */
 static ssize_t fetch(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	char name[NAME_LEN];
+	const struct disk_fetch what = { rd->exec->arrival.fd, off, FETCH_LEN };
 	ssize_t n;
 
 	if (rd->fetch.ticket)
@@ -223,8 +223,7 @@ static ssize_t fetch(struct arrival_reader *rd, void *bytes, size_t len, uint64_
 	}
 	rd->fetch.fn = on_fetched;
 	rd->fetch_off = off;
-	file_name(rd->exec, name);
-	if (disk_fetch(disk_of(rd->exec), name, off, FETCH_LEN, &rd->fetch, NULL) < 0)
+	if (disk_fetch(disk_of(rd->exec), &what, &rd->fetch, NULL) < 0)
 		return -EIO;
 	return -EAGAIN;
 }

@@ -101,8 +101,11 @@ enum disk_asks {
 	DISK_ASKS_PUMP,
 	DISK_ASKS_LIMIT,
 	DISK_ASKS_STOP,
-	DISK_ASKS_SETTLE
+	DISK_ASKS_SETTLE,
+	DISK_ASKS_FETCH, /* `limit` bytes at `off` of the descriptor that comes with it */
 };
+
+#define DISK_FETCHES_MAX 64 /* that hutchd has asked for and that are not answered */
 
 #define DISK_ASKS_RESUME \
 	(1u << 16) /* in disk_ask.flags, beside DISK_PUMP_…: it was started before */
@@ -140,8 +143,10 @@ struct disk_files {
 	} open[DISK_FILES_MAX];
 };
 void disk_files_init(struct disk_files *, int dirfd);
-/* DISK_OPEN and DISK_FETCH: a descriptor or a negative errno. */
-int disk_files_answer(struct disk_files *, const struct disk_record *);
+/* To read from: a descriptor or a negative errno. */
+int disk_files_open(struct disk_files *, const char *name);
+/* A memfd with what there is of these bytes, or a negative errno. */
+int disk_files_fetch(int from, uint64_t off, size_t len);
 /* One operation without an answer; a run of DISK_WRITEs of one file, each where the last one ends, counts as
  * one. 0 or a negative errno. */
 int disk_files_do(struct disk_files *, const struct disk_record *const *run, size_t n);

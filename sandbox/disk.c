@@ -382,8 +382,8 @@ static int start_writer(struct disk *d, struct err *err)
 
 		disk_writer_main(&plan);
 	}
-	/* What is asked about pumps while it waits for its disk must fit: we do not wait with it. The most
-	 * that one may ask for is twice what there is else. */
+	/* What is asked about pumps, and to be read, while it waits for its disk must fit: we do not wait with
+	 * it. The most that one may ask for is twice what there is else. */
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){ ASKS_BYTES }, sizeof(int));
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUFFORCE, &(int){ ASKS_BYTES }, sizeof(int));
 	(void)close(pair[1]);
@@ -410,6 +410,7 @@ static void on_respawn(struct ev_timer *timer)
 	}
 	disk_link_again(d);
 	disk_flow_again(d);
+	disk_fetch_again(d);
 	on_room(d);
 }
 
@@ -430,6 +431,7 @@ int disk_new(struct disk **ret, const struct disk_config *config, struct err *er
 	list_init(&d->expected);
 	list_init(&d->spools);
 	list_init(&d->pumps);
+	list_init(&d->fetches);
 	ev_timer_init(&d->wake, on_wake);
 	ev_timer_init(&d->respawn, on_respawn);
 	r = map_ring(d, config->size ? config->size : RING_SIZE, err);
@@ -487,6 +489,8 @@ void disk_free(struct disk *d)
 
 	if (!d)
 		return;
+	disk_link_done(d);
+	disk_fetch_done(d);
 	while (d->pid > 0 && !list_empty(&d->over) && wait_turn(d, deadline))
 		;
 	ev_timer_cancel(&d->wake);
@@ -507,7 +511,6 @@ void disk_free(struct disk *d)
 		list_del(&o->link);
 		free(o);
 	}
-	disk_link_done(d);
 	if (d->ring.shared)
 		(void)munmap(d->ring.shared, HEADER_SIZE + d->ring.size);
 	d->ended = true;

@@ -65,8 +65,7 @@ enum disk_what {
 	DISK_UNLINK, /* done if there is none */
 	DISK_RENAME, /* `name` to `to`; done if there is no `name` */
 	DISK_JOB,
-	DISK_OPEN,  /* see disk_spool.h */
-	DISK_FETCH, /* the same */
+	DISK_OPEN, /* see disk_spool.h */
 	DISK_WHAT_COUNT,
 };
 

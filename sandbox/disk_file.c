@@ -136,8 +136,14 @@ static int do_rename(struct disk_files *files, const struct disk_record *rec)
 	return renameat(files->dirfd, from, files->dirfd, to) < 0 ? -errno : 0;
 }
 
-/* As much as there is, into memory. */
-static int fetch(int from, uint64_t off, size_t len)
+int disk_files_open(struct disk_files *files, const char *name)
+{
+	int fd = openat(files->dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int disk_files_fetch(int from, uint64_t off, size_t len)
 {
 	auto_close int to = memfd_create("hutch-fetch", MFD_CLOEXEC);
 	char bytes[65536];
@@ -151,20 +157,6 @@ static int fetch(int from, uint64_t off, size_t len)
 		off += (uint64_t)n;
 	}
 	return to < 0 ? -errno : TAKE_FD(to);
-}
-
-int disk_files_answer(struct disk_files *files, const struct disk_record *rec)
-{
-	auto_close int fd = openat(files->dirfd, disk_record_name(rec),
-				   O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-	size_t len;
-
-	if (fd < 0)
-		return -errno;
-	if (rec->what == DISK_OPEN)
-		return TAKE_FD(fd);
-	memcpy(&len, disk_record_data(rec), sizeof(len));
-	return fetch(fd, rec->off, len);
 }
 
 /* In a directory that has gone nothing needs to be done any more. */
@@ -192,7 +184,6 @@ int disk_files_do(struct disk_files *files, const struct disk_record *const *run
 		return if_there(do_rename(files, rec));
 	case DISK_JOB:
 	case DISK_OPEN:
-	case DISK_FETCH:
 	case DISK_WHAT_COUNT:
 		break;
 	}

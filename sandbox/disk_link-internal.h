@@ -1,4 +1,5 @@
-/* disk_link-internal.h - what the files of hutchd's side of the writer share: disk.c, disk_link.c, disk_spool.c */
+/* disk_link-internal.h - what the files of hutchd's side of the writer share: disk.c, disk_link.c, disk_spool.c, disk_flow.c,
+ * disk_fetch.c */
 #pragma once
 
 #include "base/watch.h"
@@ -18,6 +19,8 @@ struct disk {
 	struct list expected;        /* struct expected.link */
 	struct list spools, pumps;   /* struct disk_spool.link, struct disk_pump.link */
 	size_t pumps_n;
+	struct list fetches; /* struct fetch.link */
+	size_t fetches_asked;
 	uint64_t next_ticket;
 	struct ev_source src; /* the socket; fd -1: no writer now */
 	struct ev_timer wake, respawn;
@@ -40,6 +43,12 @@ void disk_spool_lost(struct disk *, uint64_t ticket, uint64_t off);
 /* disk_flow.c: the writer speaks of a pump; there is a new writer. */
 void disk_flow_said(struct disk *, const struct disk_message *);
 void disk_flow_again(struct disk *);
+
+/* disk_fetch.c, as disk_link.c below. */
+void disk_fetch_cancel(struct disk *, uint64_t ticket);
+void disk_fetch_said(struct disk *, const struct disk_message *, int *fd);
+void disk_fetch_again(struct disk *);
+void disk_fetch_done(struct disk *);
 
 /* disk_link.c: those who want to know when something is done. */
 int disk_link_expect(struct disk *, const struct disk_op *, uint64_t *ret_ticket);

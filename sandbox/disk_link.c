@@ -19,7 +19,6 @@ struct expected {
 	bool placed;
 	enum disk_what what;
 	unsigned job, share;
-	uint64_t off;
 	char name[DISK_NAME_MAX];
 	size_t len;
 	char args[]; /* of what is answered */
@@ -28,7 +27,7 @@ struct expected {
 /* Does it have an answer that nobody but the writer has? */
 static bool answers(enum disk_what what)
 {
-	return what == DISK_JOB || what == DISK_OPEN || what == DISK_FETCH;
+	return what == DISK_JOB || what == DISK_OPEN;
 }
 
 int disk_link_expect(struct disk *d, const struct disk_op *op, uint64_t *ret)
@@ -43,7 +42,6 @@ int disk_link_expect(struct disk *d, const struct disk_op *op, uint64_t *ret)
 				.what = op->what,
 				.job = op->job,
 				.share = op->share,
-				.off = op->off,
 				.len = len };
 	if (op->name)
 		(void)snprintf(e->name, sizeof(e->name), "%s", op->name);
@@ -82,11 +80,17 @@ static void forget(struct expected *e)
 
 void disk_cancel(struct disk *d, struct disk_done *done)
 {
-	struct expected *e = done->ticket ? find(d, done->ticket) : NULL;
+	uint64_t ticket = done->ticket;
+	struct expected *e;
 
 	done->ticket = 0;
+	if (!ticket)
+		return;
+	e = find(d, ticket);
 	if (e)
 		forget(e);
+	else
+		disk_fetch_cancel(d, ticket);
 }
 
 static void tell(struct expected *e, int fd, const struct err *err)
@@ -104,6 +108,8 @@ void disk_link_said(struct disk *d, const struct disk_message *msg, int *fd)
 
 	if (e)
 		tell(e, TAKE_FD(*fd), msg->err.code ? &msg->err : NULL);
+	else
+		disk_fetch_said(d, msg, fd);
 }
 
 static bool passed(const struct disk *d, const struct expected *e)
@@ -127,7 +133,6 @@ static void ask_again(struct disk *d, struct expected *e)
 {
 	struct disk_op op = { .what = e->what,
 			      .name = e->name,
-			      .off = e->off,
 			      .flags = DISK_MUST | DISK_URGENT,
 			      .data = e->args,
 			      .len = e->len,

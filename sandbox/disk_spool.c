@@ -179,17 +179,3 @@ int disk_open(struct disk *d, const char *name, struct disk_done *done, struct e
 
 	return disk_put(d, &op, err);
 }
-
-int disk_fetch(struct disk *d, const char *name, uint64_t off, size_t len, struct disk_done *done,
-	       struct err *err)
-{
-	const struct disk_op op = { .what = DISK_FETCH,
-				    .flags = DISK_MUST | DISK_URGENT,
-				    .name = name,
-				    .off = off,
-				    .data = &len,
-				    .len = sizeof(len),
-				    .done = done };
-
-	return disk_put(d, &op, err);
-}

@@ -15,7 +15,8 @@
  *
  * Reading.  Offsets below `size` are there: peek first; 0 means that they are on the disk.  Of these,
  * disk_read_cached() with a descriptor from disk_open() gives what is in memory, and does not wait;
- * for the rest disk_fetch() has the writer read.
+ * for the rest disk_fetch() has the writer read from the same descriptor, also when the file has no
+ * name any more.
  *
  * What the disk will not take (a limit on the size of files, damage) is lost, and `lost` is set: the
  * stream is truncated there.  What a full one does not take stays in the ring until it does.
@@ -69,9 +70,14 @@ uint64_t disk_spool_written(const struct disk *, const struct disk_spool *);
 
 /* The answer is a descriptor to read from; ENOENT. Behind all that was put before. */
 int disk_open(struct disk *, const char *name, struct disk_done *, struct err *);
-/* The answer is a memfd with what is there of these bytes at its beginning; less at the file's end. */
-int disk_fetch(struct disk *, const char *name, uint64_t off, size_t len, struct disk_done *,
-	       struct err *);
+/* The answer is a memfd with what is there of these bytes at its beginning; less at the file's end. Not
+ * behind what was put, but of that, see disk_spool_peek(). */
+struct disk_fetch {
+	int fd; /* stays the owner's, and open until the answer, disk_cancel() or disk_free() */
+	uint64_t off;
+	size_t len;
+};
+int disk_fetch(struct disk *, const struct disk_fetch *, struct disk_done *, struct err *);
 /* pread(2) that does not wait: -EAGAIN: fetch them. */
 ssize_t disk_read_cached(int fd, void *bytes, size_t len, uint64_t off);
 

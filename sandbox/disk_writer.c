@@ -34,10 +34,17 @@
 #define HEAR_MAX    1024 /* messages at a time */
 #define HEAR_EVERY  16   /* runs, while there is no time to sleep */
 
+struct fetch {
+	uint64_t ticket, off, len;
+	int fd;
+};
+
 struct writer {
 	struct disk_writer_plan plan;
 	struct disk_files files;
 	struct disk_pumps *pumps;
+	struct fetch fetch[DISK_FETCHES_MAX]; /* a ring of its own */
+	size_t fetch_first, fetch_n;
 	uint64_t scan, tail;
 	uint64_t seen;           /* the farthest that scan was: what is lossy is done below it */
 	uint64_t held[HELD_MAX]; /* hashes of names */
@@ -136,6 +143,42 @@ static void say_room(struct writer *w)
 		say(w, &msg, -1);
 }
 
+/* --- reading --- */
+
+/* It is not read at once: who hears has other things to do. */
+static void keep_fetch(struct writer *w, const struct disk_ask *ask, int fd)
+{
+	struct disk_message msg = { .says = DISK_SAYS_DONE, .ticket = ask->ticket };
+
+	if (fd >= 0 && w->fetch_n < DISK_FETCHES_MAX) {
+		w->fetch[(w->fetch_first + w->fetch_n++) % DISK_FETCHES_MAX] =
+			(struct fetch){ ask->ticket, ask->off, ask->limit, fd };
+		return;
+	}
+	(void)err_set(&msg.err, fd < 0 ? EMFILE : EBUSY, "read from the state directory");
+	say(w, &msg, -1);
+	close_auto(&fd);
+}
+
+/* One, so that what is to be written has its turn too; true: there are more. */
+static bool read_next(struct writer *w)
+{
+	struct fetch *f = &w->fetch[w->fetch_first];
+	struct disk_message msg = { .says = DISK_SAYS_DONE, .ticket = f->ticket };
+	int fd;
+
+	if (!w->fetch_n)
+		return false;
+	fd = w->alone ? -1 : disk_files_fetch(f->fd, f->off, (size_t)f->len);
+	if (fd < 0)
+		(void)err_set(&msg.err, -fd, "read from the state directory");
+	say(w, &msg, fd);
+	close_auto(&fd);
+	close_auto(&f->fd);
+	w->fetch_first = (w->fetch_first + 1) % DISK_FETCHES_MAX;
+	return --w->fetch_n > 0;
+}
+
 /* --- hearing --- */
 
 /* One message; false: there is none. */
@@ -156,7 +199,9 @@ static bool hear(struct writer *w)
 		disk_pumps_last(w->pumps);
 		return false;
 	}
-	if (n == (ssize_t)sizeof(ask))
+	if (n == (ssize_t)sizeof(ask) && ask.asks == DISK_ASKS_FETCH)
+		keep_fetch(w, &ask, fd);
+	else if (n == (ssize_t)sizeof(ask))
 		disk_pumps_ask(w->pumps, &ask, fd);
 	else if (fd >= 0)
 		(void)close(fd);
@@ -234,8 +279,8 @@ static void do_job(struct writer *w, struct disk_record *rec)
 	struct disk_message msg = { .says = DISK_SAYS_DONE, .ticket = rec->ticket };
 	int fd = -1, r;
 
-	if (rec->what != DISK_JOB)
-		r = fd = disk_files_answer(&w->files, rec);
+	if (rec->what == DISK_OPEN)
+		r = fd = disk_files_open(&w->files, disk_record_name(rec));
 	else if (rec->number < w->plan.jobs_n)
 		r = w->plan.jobs[rec->number](w->plan.job_arg, w->plan.dirfd, disk_record_data(rec),
 					      rec->len, &fd, &msg.err);
@@ -360,7 +405,7 @@ static bool work(struct writer *w)
 	rec = at(w, w->scan);
 	if (is_done(rec) || rec->what == DISK_PAD) {
 		w->scan += rec->size;
-	} else if (rec->what == DISK_JOB || rec->what == DISK_OPEN || rec->what == DISK_FETCH) {
+	} else if (rec->what == DISK_JOB || rec->what == DISK_OPEN) {
 		do_job(w, rec);
 		w->scan += rec->size;
 	} else if (must_wait(w, rec)) {
@@ -460,7 +505,7 @@ _Noreturn void disk_writer_main(const struct disk_writer_plan *plan)
 		if (!more)
 			come_round(&w);
 		pumped = disk_pumps_turn(w.pumps, w.seen);
-		more |= pumped;
+		more |= pumped | read_next(&w);
 		if (!more && finished(&w))
 			_exit(0);
 		if (!more)

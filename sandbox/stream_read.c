@@ -112,7 +112,7 @@ static void on_fetched(struct disk_done *done, int fd, const struct err *err)
 /* What the writer has read for it, or has yet to read. */
 static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	char name[SPOOL_NAME_LEN];
+	struct disk_fetch what = { rd->stream->spool, off, len > FETCH_MIN ? len : FETCH_MIN };
 	ssize_t n;
 
 	if (rd->fetch.ticket)
@@ -126,13 +126,10 @@ static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t
 		if (n > 0 || off == rd->fetch_off)
 			return n > 0 ? n : -EIO;
 	}
-	if (len < FETCH_MIN)
-		len = FETCH_MIN;
 	close_auto(&rd->fetched); /* it is of another place */
 	rd->fetch.fn = on_fetched;
 	rd->fetch_off = off;
-	stream_spool_name(rd->stream, name);
-	if (disk_fetch(stream_disk(rd->stream), name, off, len, &rd->fetch, NULL) < 0)
+	if (disk_fetch(stream_disk(rd->stream), &what, &rd->fetch, NULL) < 0)
 		return -EIO;
 	return -EAGAIN;
 }

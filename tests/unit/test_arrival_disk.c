@@ -91,28 +91,6 @@ static void test_slow(void)
 	end(&w);
 }
 
-/* The kernel has nothing in its cache, or does not say so. */
-static void test_fetch(void)
-{
-	struct writer w;
-	size_t upto;
-	char byte = 0;
-
-	many_pieces(&w, 7100);
-	upto = w.all.len;
-	finish(&w);
-	streams_end(&w);
-	restart(&w, false);
-	/* Of this one it cannot be known whether a read waits. */
-	w.ex->arrival.fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	is_int(disk_read_cached(w.ex->arrival.fd, &byte, 1, 0), -EAGAIN, "nothing is cached");
-	w.frames.len = w.output.len = 0;
-	ok(look_at_rest(&w, true) && frames_are(&w, upto), "frames: the writer reads");
-	ok(look_at_rest(&w, false) && output_is(&w), "output: the writer reads");
-	ok(look_anywhere(&w, true) && look_anywhere(&w, false), "from anywhere");
-	end(&w);
-}
-
 static void test_unlink(void)
 {
 	struct writer w;
@@ -172,7 +150,6 @@ int main(void)
 		return 1;
 	test_part_in_memory();
 	test_slow();
-	test_fetch();
 	test_unlink();
 	test_no_room();
 	ok(arrival_test_end(), "cleaned up");

@@ -161,15 +161,128 @@ static void test_fetch(void)
 	char bytes[100] = "";
 
 	is_int(disk_open(d, "filled", &open.done, NULL), 0, "open: asked");
-	is_int(disk_fetch(d, "filled", 1000, 50, &fetch.done, NULL), 0, "fetch: asked");
 	(void)disk_open(d, "none", &none.done, NULL);
-	ok(turn_until(open.calls && fetch.calls && none.calls), "answered");
+	ok(turn_until(open.calls && none.calls), "open: answered");
 	is_int(none.code, ENOENT, "open: what is not there");
 	ok(pread(open.fd, bytes, 1, 5) == 1 && bytes[0] == byte_at(5), "open: a descriptor");
+	is_int(unlinkat(at, "filled", 0), 0, "fetch: of a file that has no name any more");
+	is_int(disk_fetch(d, &(struct disk_fetch){ open.fd, 1000, 50 }, &fetch.done, NULL), 0,
+	       "fetch: asked");
+	ok(turn_until(fetch.calls), "fetch: answered");
 	ok(pread(fetch.fd, bytes, 100, 0) == 50 && bytes[49] == byte_at(1049), "fetch: the bytes");
 	close_auto(&open.fd);
 	close_auto(&fetch.fd);
 	disk_free(d);
+}
+
+/* --- many at once --- */
+
+#define MANY 300 /* more than the writer is asked for at a time */
+
+struct reads {
+	struct answer of[MANY];
+	int file;
+};
+
+static void ask_one(struct disk *d, struct reads *all, int i)
+{
+	const struct disk_fetch what = { all->file, (uint64_t)i * 10, 10 };
+
+	all->of[i] = (struct answer){ .done.fn = on_answer, .fd = -1 };
+	(void)disk_fetch(d, &what, &all->of[i].done, NULL);
+}
+
+static void ask_many(struct disk *d, struct reads *all)
+{
+	for (int i = 0; i < MANY; i++)
+		ask_one(d, all, i);
+}
+
+static int answered(const struct reads *all)
+{
+	int n = 0;
+
+	for (int i = 0; i < MANY; i++)
+		n += all->of[i].calls;
+	return n;
+}
+
+/* That are right; closes them. */
+static int right(struct reads *all)
+{
+	int n = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		char byte = 0;
+
+		n += all->of[i].calls == 1 && pread(all->of[i].fd, &byte, 1, 0) == 1 &&
+		     byte == byte_at((uint64_t)i * 10);
+		close_auto(&all->of[i].fd);
+	}
+	return n;
+}
+
+static void stop_writer(struct disk *d, bool stop)
+{
+	(void)kill(disk_writer_pid(d), stop ? SIGSTOP : SIGCONT);
+}
+
+static void test_many(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	static struct reads all;
+	static const char zeros[1000];
+	const struct disk_op more = { .what = DISK_WRITE,
+				      .flags = DISK_MUST,
+				      .name = "more",
+				      .data = zeros,
+				      .len = sizeof(zeros) };
+	int left = 0;
+
+	all.file = openat(at, "other", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	(void)put_bytes(all.file, 0, MANY * 10);
+	stop_writer(d, true);
+	for (int i = 0; i < MANY; i++) {
+		ask_one(d, &all, 0);
+		disk_cancel(d, &all.of[0].done);
+	}
+	ask_many(d, &all);
+	/* Of both kinds: those that the writer has, and the others. */
+	for (int i = 0; i < MANY; i += 3)
+		disk_cancel(d, &all.of[i].done);
+	stop_writer(d, false);
+	ok(turn_until(answered(&all) == MANY - MANY / 3), "many: answered");
+	is_int(right(&all), MANY - MANY / 3, "many: all but those that nobody wants any more");
+	ask_many(d, &all);
+	ok(turn_until(answered(&all) == MANY), "many: and again");
+	is_int(right(&all), MANY, "many: all of them");
+
+	ask_many(d, &all);
+	for (int i = 0; i < 3; i++) {
+		(void)turn_until(answered(&all) > left);
+		left = answered(&all);
+		stop_writer(d, true);
+		for (int k = i; k < MANY; k += 7)
+			if (all.of[k].done.ticket) {
+				disk_cancel(d, &all.of[k].done);
+				ask_one(d, &all, k);
+			}
+		(void)kill(disk_writer_pid(d), SIGKILL);
+	}
+	ok(turn_until(answered(&all) == MANY), "many: by the next writer");
+	is_int(right(&all), MANY, "many: each once");
+
+	stop_writer(d, true);
+	ask_many(d, &all);
+	for (int i = 0; i < MANY; i++) /* so many that it has to hear the writer */
+		(void)disk_put(d, &more, NULL);
+	stop_writer(d, false);
+	disk_free(d);
+	left = 0;
+	for (int i = 0; i < MANY; i++)
+		left += all.of[i].done.ticket != 0;
+	ok(!left && !answered(&all), "many: nobody is told when it ends");
+	close_auto(&all.file);
 }
 
 int main(void)
@@ -180,5 +293,6 @@ int main(void)
 	test_put();
 	test_follow();
 	test_fetch();
+	test_many();
 	return disk_test_end();
 }

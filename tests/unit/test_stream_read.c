@@ -87,17 +87,23 @@ static void test_spool_not_opened(void)
 	end(&w);
 }
 
+/* An index of several blocks, all of them on the disk. */
+static void many_pieces(struct writer *w, uint32_t serial)
+{
+	begin(w, serial);
+	for (unsigned i = 0; i < 20000; i++)
+		drained(w, i % 2 ? EXEC_STDERR : EXEC_STDOUT, 1);
+	finish(w);
+	streams_end(w);
+	restart(w, false);
+}
+
 static void test_index_not_opened(void)
 {
 	struct writer w;
 	char bytes[100];
 
-	begin(&w, 7100);
-	for (unsigned i = 0; i < 20000; i++)
-		drained(&w, i % 2 ? EXEC_STDERR : EXEC_STDOUT, 1);
-	finish(&w);
-	streams_end(&w);
-	restart(&w, false);
+	many_pieces(&w, 7100);
 	shared->no_open = true;
 	ok(arrival_read(&w.rd[0], bytes, 10, 0) == -EAGAIN && told(w.ex),
 	   "index: it cannot be opened");
@@ -113,6 +119,83 @@ static void test_index_not_opened(void)
 	end(&w);
 }
 
+/* --- what is in no memory --- */
+
+static void test_cold(void)
+{
+	struct writer w;
+	size_t upto;
+
+	many_pieces(&w, 7200);
+	upto = w.all.len;
+	shared->cold = true;
+	w.frames.len = w.output.len = 0;
+	ok(look_at_rest(&w, true) && frames_are(&w, upto), "cold: frames: the writer reads");
+	ok(look_at_rest(&w, false) && output_is(&w), "cold: output: the writer reads");
+	ok(look_anywhere(&w, true) && look_anywhere(&w, false), "cold: from anywhere");
+	shared->cold = false;
+	end(&w);
+}
+
+/* --- a file that has gone --- */
+
+/* As of any file: who has it open reads on, also what is in no memory. */
+static void test_removed(void)
+{
+	struct writer w;
+	struct stream_reader rd;
+
+	begin_closed(&w, 7250);
+	streams_end(&w);
+	stream_open(&rd, &w.ex->stream[EXEC_STDOUT]);
+	ok(get(&rd) == -EAGAIN && told(w.ex) && get(&rd) == LEN, "removed: it was read before");
+	retain_forget(&w.ex->stream[EXEC_STDOUT]);
+	(void)disk_wait(eng.disk, PATIENCE_MS);
+	shared->cold = true;
+	ok(get(&rd) == -EAGAIN && told(w.ex), "removed: it is in no memory");
+	is_int(get(&rd), LEN, "removed: and read");
+	shared->cold = false;
+	stream_close(&rd);
+	end(&w);
+}
+
+/* Who has not read yet has it opened by its removal. */
+static void test_removed_first(void)
+{
+	struct writer w;
+	struct stream_reader rd;
+
+	begin_closed(&w, 7300);
+	streams_end(&w);
+	stream_open(&rd, &w.ex->stream[EXEC_STDOUT]);
+	retain_forget(&w.ex->stream[EXEC_STDOUT]);
+	is_int(get(&rd), -EAGAIN, "removed at once: it is being opened");
+	ok(told(w.ex), "removed at once: it is open");
+	is_int(get(&rd), LEN, "removed at once: and read");
+	stream_close(&rd);
+	end(&w);
+}
+
+static void test_index_removed(void)
+{
+	struct writer w;
+	size_t upto;
+
+	many_pieces(&w, 7400);
+	upto = w.all.len;
+	ok(look(&w, &w.rd[1], 0, 10), "index removed: it was read before");
+	w.ex->removed = true;
+	arrival_unlink(w.ex);
+	(void)disk_wait(eng.disk, PATIENCE_MS);
+	shared->cold = true;
+	w.frames.len = w.output.len = 0;
+	ok(look_at_rest(&w, true) && frames_are(&w, upto), "index removed: it is read");
+	ok(look_anywhere(&w, true) && look_at_rest(&w, false) && output_is(&w),
+	   "index removed: from anywhere");
+	shared->cold = false;
+	end(&w);
+}
+
 int main(void)
 {
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -121,6 +204,10 @@ int main(void)
 		return 1;
 	test_spool_not_opened();
 	test_index_not_opened();
+	test_cold();
+	test_removed();
+	test_removed_first();
+	test_index_removed();
 	ok(arrival_test_end(), "cleaned up");
 	return tap_done();
 }
