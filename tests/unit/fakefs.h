@@ -40,6 +40,12 @@ static _Noreturn inline void fakefs_serve(int fd, bool silent)
 	const struct fuse_attr_out attr = { .attr = { .ino = 1, .mode = S_IFDIR | 0755 } };
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* An engine is in this process: a copy of a pipe that it has made ahead would keep a command's
+	 * streams open. */
+	if (dup2(fd, 3) < 0)
+		_exit(1);
+	fd = 3;
+	(void)close_range(4, ~0U, 0);
 	for (;;) {
 		ssize_t n = read(fd, bytes, sizeof(bytes));
 		const struct fuse_in_header *head = (const struct fuse_in_header *)bytes;
