@@ -141,11 +141,18 @@ static bool same(const struct engine *eng, const struct count *before)
 	return memcmp(&now, before, sizeof(now)) == 0;
 }
 
+/* What is made ahead, and could not be made when a call failed. */
+static void fill(struct engine *eng)
+{
+	blanks_fill(&eng->blanks);
+	ev_defer_idle(&loop, &eng->pipes.fill);
+}
+
 static void check(struct engine *eng, const struct count *before, const char *what, int at)
 {
 	struct count now;
 
-	blanks_fill(&eng->blanks);
+	fill(eng);
 	if (turn_until(same(eng, before))) {
 		ok(true, "%s: call %d, %s", what, at, inject.call);
 		return;
@@ -162,7 +169,7 @@ static struct count rest(struct engine *eng)
 {
 	int64_t end = ev_now() + 500000000;
 
-	blanks_fill(&eng->blanks);
+	fill(eng);
 	while (ev_now() < end)
 		(void)ev_turn(&loop, 50);
 	return count(eng);
@@ -200,8 +207,9 @@ static void sweep_sandbox(struct engine *eng, bool ahead)
 	ok(!inject.call, "a sandbox: has an end");
 }
 
-static void sweep_command(struct engine *eng)
+static void sweep_command(struct engine *eng, bool ahead)
 {
+	const char *what = ahead ? "a command, pipes made ahead" : "a command";
 	struct sandbox *sb = make_box(eng, "box");
 	struct count before;
 	int at = 0;
@@ -211,22 +219,24 @@ static void sweep_command(struct engine *eng)
 	do {
 		struct exec *ex;
 
+		if (!ahead)
+			pipes_done(&eng->pipes);
 		inject.call = NULL;
 		inject.left = at;
 		ex = run(sb, "{\"cmd\":\"#!/bin/sh\\necho out; echo err >&2\"}");
 		(void)(ex && turn_until(ex->state == EXEC_DONE));
 		inject.left = -1;
 		if (ex) {
-			ok(turn_until(exec_over(ex)), "a command: call %d: over", at);
-			ok(inject.call || ex->stream[EXEC_STDOUT].size == 4,
-			   "a command: its output");
+			ok(turn_until(exec_over(ex)), "%s: call %d: over", what, at);
+			ok(inject.call || ex->stream[EXEC_STDOUT].size == 4, "%s: its output",
+			   what);
 			exec_remove(ex);
 		}
 		exec_unref(ex);
-		check(eng, &before, "a command", at);
-		ok(sb->exec_count == 0 && sb->exec_live == 0, "a command: call %d: no node", at);
+		check(eng, &before, what, at);
+		ok(sb->exec_count == 0 && sb->exec_live == 0, "%s: call %d: no node", what, at);
 	} while (inject.call && ++at < CALLS_MAX);
-	ok(!inject.call, "a command: has an end");
+	ok(!inject.call, "%s: has an end", what);
 	sandbox_remove(sb);
 }
 
@@ -237,7 +247,8 @@ int main(void)
 	engine_test_begin();
 	inject.pid = getpid();
 	eng = open_engine();
-	sweep_command(eng);
+	sweep_command(eng, true);
+	sweep_command(eng, false);
 	sweep_sandbox(eng, true);
 	sweep_sandbox(eng, false);
 	engine_close(eng);
