@@ -207,6 +207,44 @@ static void on_request(struct ev_source *src, uint32_t events)
 	(void)events;
 }
 
+static void on_tick(struct ev_timer *timer)
+{
+	ev_expect(&loop, true);
+	ev_timer_set(&loop, timer, ev_now() + EV_EXPECT_NS / 3);
+}
+
+/* Somebody is answered again and again, before the loop is idle: for as long as that goes on, each of
+ * his commands leaves a group. */
+static void test_never_idle(struct cgroups *set, const char *kind)
+{
+	struct cgroup_run *run = new_run(set, kind);
+	int64_t end = ev_now() + patience(30);
+	struct ev_timer tick;
+	int made = 0, most = 0, now;
+
+	if (!run)
+		return;
+	gone = 0;
+	ev_timer_init(&tick, on_tick);
+	on_tick(&tick);
+	while (gone < 300 && ev_now() < end) {
+		struct cgroup *g = take(run);
+
+		if (g)
+			cgroup_retire(g);
+		made += g != NULL;
+		(void)ev_turn(&loop, -1);
+		now = count_in(run);
+		most = now > most ? now : most;
+	}
+	ok(gone >= 300 && made < 600, "%s: never idle: of %d groups %d go", kind, made, gone);
+	ok(most < 150, "%s: there are never more than %d", kind, most);
+	ok(!run->spare, "%s: and none is made ahead", kind);
+	ev_timer_cancel(&tick);
+	cgroup_run_retire(run);
+	ok(turn_until_empty(set), "%s: none is left of them", kind);
+}
+
 static void test_ahead(struct cgroups *set, const char *kind)
 {
 	struct cgroup_run *run = new_run(set, kind);
@@ -434,6 +472,7 @@ int main(void)
 		test_stale(&set, kinds[i]);
 		test_spares_max(&set, kinds[i]);
 		test_kill(&set, kinds[i]);
+		test_never_idle(&set, kinds[i]);
 		run = new_run(&set, kinds[i]);
 		if (run) {
 			test_busy(&set, run, kinds[i]);
