@@ -14,7 +14,7 @@ void fuse_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r == 0)
 		r = tree_lookup(srv->tree, &dir, name, fuse_req_ctx(req)->uid, &ref);
 	if (r < 0)
-		(void)fuse_reply_err(req, r == -ESTALE ? ENOENT : -r);
+		(void)fuse_reply_err(req, -r); /* ESTALE: the kernel walks the path again */
 	else
 		fuse_answer_entry(srv, req, &ref);
 }
