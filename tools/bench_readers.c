@@ -27,13 +27,16 @@ static void print_ways(struct samples way[WAY_COUNT])
 	};
 
 	for (int i = 0; i < WAY_COUNT; i++)
-		print_times(through[i], &way[i]);
+		if (way[i].n > 0)
+			print_times(through[i], &way[i]);
 	print_aim("a byte to a waiting reader, stdout / a pipe", true, 3,
 		  ratio(&way[WAY_NODE], &way[WAY_PIPE]));
 	/* What of it nobody can leave out who is between the two, or answers through FUSE. */
-	printf("note: to a waiting reader, stdout / cat between two pipes is %.2f, / the bare loop "
-	       "%.2f\n",
-	       ratio(&way[WAY_NODE], &way[WAY_CAT]), ratio(&way[WAY_NODE], &way[WAY_BARE]));
+	printf("note: to a waiting reader, stdout / cat between two pipes is %.2f",
+	       ratio(&way[WAY_NODE], &way[WAY_CAT]));
+	if (way[WAY_BARE].n > 0)
+		printf(", / the bare loop %.2f", ratio(&way[WAY_NODE], &way[WAY_BARE]));
+	printf("\n");
 }
 
 /* Of the bare loop: libfuse's own, one thread, READ answered with one byte. */
