@@ -6,13 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One that cannot be made is tried again by who needs it, and he says why. */
+/* One at a time: whoever comes meanwhile waits for no more than that. One that cannot be made is tried
+ * again by who needs it, and he says why. */
 static void on_fill(struct ev_task *task)
 {
 	struct pipes *all = container_of(task, struct pipes, fill);
 
-	while (all->n < PIPES_AHEAD && pipe2(all->fd[all->n], O_CLOEXEC) == 0)
-		all->n++;
+	if (all->n == PIPES_AHEAD || pipe2(all->fd[all->n], O_CLOEXEC) < 0)
+		return;
+	if (++all->n < PIPES_AHEAD)
+		ev_defer_idle(all->loop, task);
 }
 
 void pipes_init(struct pipes *all, struct ev_loop *loop)

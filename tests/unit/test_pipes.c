@@ -31,6 +31,13 @@ static void turn(void)
 	(void)ev_turn(&loop, 0);
 }
 
+/* The loop has nothing else to do. */
+static void rest(void)
+{
+	for (int i = 0; i < 100 && !list_empty(&all.fill.link); i++)
+		turn();
+}
+
 /* Status flags of one end. */
 static int flags(int fd)
 {
@@ -69,7 +76,12 @@ static void test_ahead(void)
 	check(false, "before the loop was idle, an input");
 	is_int(open_fds(), before, "they were the taker's");
 	turn();
-	is_int(open_fds(), before + 2 * PIPES_AHEAD, "an idle loop makes some");
+	is_int(open_fds(), before + 2, "an idle loop makes one");
+	turn();
+	is_int(open_fds(), before + 4,
+	       "and then looks for something else before it makes the next");
+	rest();
+	is_int(open_fds(), before + 2 * PIPES_AHEAD, "until there are some");
 	turn();
 	is_int(open_fds(), before + 2 * PIPES_AHEAD, "and no more");
 	check(true, "made ahead, a stream");
@@ -78,6 +90,7 @@ static void test_ahead(void)
 	ev_expect(&loop, true);
 	start = ev_now();
 	(void)ev_turn(&loop, 10000);
+	rest();
 	is_int(open_fds(), before + 2 * PIPES_AHEAD, "they are made again");
 	ok(ev_now() - start >= EV_EXPECT_NS, "when nothing more came");
 	check(true, "at the end");
@@ -124,13 +137,13 @@ static void test_none_left(void)
 	struct err err = { 0 };
 
 	pipes_init(&all, &loop);
-	turn();
+	rest();
 	limit_fds(true);
 	n = take_all(fd, &err);
 	is_int(n, PIPES_AHEAD, "without descriptors: those that were made");
 	is_int(err.code, EMFILE, "then it is said what is missing");
 	is_str(err.msg, "make a pipe: Too many open files", "in words");
-	turn();
+	rest();
 	is_int(all.n, 0, "none can be made ahead");
 	ok(list_empty(&all.fill.link), "which is not tried again and again");
 	(void)close(fd[--n][0]);
@@ -138,13 +151,13 @@ static void test_none_left(void)
 	is_int(pipes_take(&all, true, &fd[n][0], &fd[n][1], &err), 0, "one that is free is taken");
 	n++;
 	close_all(fd, 3);
-	turn();
+	rest();
 	is_int(all.n, 3, "as many are made ahead as there can be");
 	limit_fds(false);
 	close_all(fd + 3, n - 3);
 	is_int(pipes_take(&all, true, &fd[0][0], &fd[0][1], &err), 0, "with descriptors");
 	close_all(fd, 1);
-	turn();
+	rest();
 	is_int(all.n, PIPES_AHEAD, "there are all again");
 	is_int(open_fds(), before + 2 * PIPES_AHEAD, "and none was lost");
 	pipes_done(&all);
@@ -157,7 +170,7 @@ static void test_many(void)
 	struct err err = { 0 };
 
 	pipes_init(&all, &loop);
-	turn();
+	rest();
 	n = take_all(fd, &err);
 	is_int(n, BEYOND, "more than there are: the rest is made at once: %s", err.msg);
 	for (int i = 0; i < n; i++)
