@@ -403,7 +403,7 @@ static void on_respawn(struct ev_timer *timer)
 	struct disk *d = container_of(timer, struct disk, respawn);
 
 	if (start_writer(d, NULL) < 0) {
-		if (d->src.live)
+		if (d->src.fd >= 0) /* it runs, and could not be watched */
 			writer_ended(d);
 		ev_timer_set(d->loop, &d->respawn, ev_now() + RESPAWN_NS);
 		return;

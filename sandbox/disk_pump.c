@@ -77,51 +77,55 @@ static void end(struct disk_pumps *all, struct pump *p, enum disk_pump_flags how
 	p->ticket = 0;
 }
 
+/* One that another writer has begun goes on behind what that has moved. */
+static void catch_up(const struct disk_pumps *all, struct pump *p)
+{
+	struct stat st;
+
+	if (p->resumed && fstatat(all->files->dirfd, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (uint64_t)st.st_size > p->off)
+		p->off = (uint64_t)st.st_size;
+	p->resumed = false;
+}
+
+/* Its pipe is hutchd's again, who goes on where we have been. */
+static void give_back(struct disk_pumps *all, struct pump *p)
+{
+	catch_up(all, p);
+	end(all, p, DISK_PUMP_STOPPED);
+}
+
 static void begin(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 {
 	struct pump *p = all->pump;
+	struct pump asked = { .ticket = ask->ticket,
+			      .fd = fd,
+			      .off = ask->off,
+			      .said = ask->off,
+			      .limit = ask->limit,
+			      .behind = ask->behind,
+			      .resumed = ask->flags & DISK_ASKS_RESUME,
+			      .drops = ask->flags & DISK_PUMP_DROPS };
 
+	memcpy(asked.name, ask->name, sizeof(asked.name));
+	asked.name[sizeof(asked.name) - 1] = '\0';
 	while (p < all->pump + DISK_PUMPS_MAX && p->ticket)
 		p++;
 	if (p == all->pump + DISK_PUMPS_MAX || fd < 0) {
-		struct pump none = { .ticket = ask->ticket, .off = ask->off, .fd = fd };
-
-		end(all, &none, DISK_PUMP_STOPPED);
+		give_back(all, &asked);
 		return;
 	}
 	if (p == all->pump + all->n)
 		all->n++;
-	*p = (struct pump){ .ticket = ask->ticket,
-			    .fd = fd,
-			    .off = ask->off,
-			    .said = ask->off,
-			    .limit = ask->limit,
-			    .behind = ask->behind,
-			    .resumed = ask->flags & DISK_ASKS_RESUME,
-			    .drops = ask->flags & DISK_PUMP_DROPS };
-	memcpy(p->name, ask->name, sizeof(p->name));
-	p->name[sizeof(p->name) - 1] = '\0';
+	*p = asked;
 	(void)fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* failing only costs speed */
-}
-
-/* One that another writer has begun goes on behind what that has moved. */
-static void catch_up(struct pump *p, int spool)
-{
-	struct stat st;
-
-	if (spool < 0 || fstat(spool, &st) < 0)
-		return;
-	if ((uint64_t)st.st_size > p->off)
-		p->off = (uint64_t)st.st_size;
-	p->resumed = false;
 }
 
 static void begin_settling(struct disk_pumps *all, struct pump *p)
 {
 	int in_pipe = 0;
 
-	if (p->resumed)
-		catch_up(p, disk_files_get(all->files, p->name, false));
+	catch_up(all, p);
 	(void)ioctl(p->fd, FIONREAD, &in_pipe);
 	p->settling = true;
 	p->settle = p->off + (uint64_t)in_pipe;
@@ -147,18 +151,18 @@ void disk_pumps_ask(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 	} else if (ask->asks == DISK_ASKS_SETTLE) {
 		begin_settling(all, p);
 	} else if (ask->asks == DISK_ASKS_STOP) {
-		end(all, p, DISK_PUMP_STOPPED);
+		give_back(all, p);
 	}
 }
 
-/* As splice(2) answers. */
+/* How many, 0 at the end of the pipe, or a negative errno. */
 static ssize_t throw_away(struct pump *p, size_t len)
 {
 	static char waste[WASTE];
 	ssize_t n = read(p->fd, waste, len < sizeof(waste) ? len : sizeof(waste));
 
 	if (n <= 0)
-		return n;
+		return n < 0 ? -errno : 0;
 	p->flags |= DISK_PUMP_LOST;
 	if (p->settling) /* what was in the pipe is less by so much, or comes to its end never */
 		p->settle -= (uint64_t)n < p->settle - p->off ? (uint64_t)n : p->settle - p->off;
@@ -173,6 +177,7 @@ static uint64_t room(const struct pump *p)
 	return limit > p->off ? limit - p->off : 0;
 }
 
+/* The same. */
 static ssize_t move(struct disk_pumps *all, struct pump *p)
 {
 	int spool = disk_files_get(all->files, p->name, false);
@@ -183,17 +188,14 @@ static ssize_t move(struct disk_pumps *all, struct pump *p)
 	if (p->settling && p->settle - p->off < most)
 		most = p->settle - p->off;
 	most = most < PER_TURN ? most : PER_TURN;
-	if (spool >= 0 && p->resumed) {
-		catch_up(p, spool);
-		return 1; /* and look again */
-	}
 	if (spool < 0 || (p->drops && !most))
 		return throw_away(p, WASTE);
 	n = splice(p->fd, NULL, spool, &at, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (n > 0)
-		p->off += (uint64_t)n;
-	if (n < 0 && errno != EAGAIN && errno != EINTR)
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -errno;
+	if (n < 0)
 		return throw_away(p, most);
+	p->off += (uint64_t)n;
 	return n;
 }
 
@@ -223,7 +225,8 @@ static bool turn(struct disk_pumps *all, struct pump *p)
 
 	if (p->flags & DISK_PUMP_LIMIT && !p->settling)
 		return false;
-	if (!room(p) && !p->drops && !p->resumed) {
+	catch_up(all, p);
+	if (!room(p) && !p->drops) {
 		p->flags |= DISK_PUMP_LIMIT;
 		if (settled(p) && is_over(p))
 			end(all, p, DISK_PUMP_ENDED);

@@ -352,10 +352,12 @@ static void do_run(struct writer *w, uint64_t head)
 		w->scan += rec->size;
 		if (held) {
 			hold_record(w, rec, -r);
-		} else {
-			mark_done(rec);
-			say_outcome(w, rec, r);
+			continue;
 		}
+		/* Said first: of what was lost nobody knows but from us, and the next writer passes over
+		 * what is done. */
+		say_outcome(w, rec, r);
+		mark_done(rec);
 	}
 }
 
