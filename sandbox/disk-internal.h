@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -152,6 +153,11 @@ int disk_files_fetch(int from, uint64_t off, size_t len);
 int disk_files_do(struct disk_files *, const struct disk_record *const *run, size_t n);
 /* To write to; made when it is missing. Negative errno. The descriptor is borrowed. */
 int disk_files_get(struct disk_files *, const char *name, bool truncate);
+/* Not the disk's doing, and over again some time: descriptors or memory are short. */
+static inline bool disk_is_short(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
 
 struct disk_pumps;
 struct pollfd;

@@ -303,8 +303,10 @@ static bool hear_one(struct disk *d, bool *ret_end)
 	/* Told once, when it died with something unread; what it said before is still there. */
 	if (n == -ECONNRESET)
 		return true;
-	if (n == -EMFILE) /* it is here all the same, without its descriptor */
+	if (n == -EMFILE) { /* it is here all the same, without its descriptor */
 		n = (ssize_t)sizeof(msg);
+		(void)err_set(&msg.err, EMFILE, "take what the writer has opened");
+	}
 	if (n != (ssize_t)sizeof(msg)) {
 		*ret_end = true;
 		return false;

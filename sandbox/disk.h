@@ -70,7 +70,8 @@ enum disk_what {
 };
 
 enum disk_flags {
-	/* DISK_WRITE: what the disk will never take is dropped, not tried again; a full one may. */
+	/* DISK_WRITE: what the disk will never take is dropped, not tried again; a full one may, and a
+	 * writer without memory or descriptors. */
 	DISK_LOSSY = 1 << 0,
 	DISK_TRUNCATE = 1 << 1, /* DISK_WRITE: the file is empty before */
 	DISK_URGENT = 1 << 2,   /* the writer is woken at once */

@@ -188,10 +188,12 @@ static ssize_t move(struct disk_pumps *all, struct pump *p)
 	if (p->settling && p->settle - p->off < most)
 		most = p->settle - p->off;
 	most = most < PER_TURN ? most : PER_TURN;
+	if (disk_is_short(spool))
+		return spool;
 	if (spool < 0 || (p->drops && !most))
 		return throw_away(p, WASTE);
 	n = splice(p->fd, NULL, spool, &at, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && (errno == EAGAIN || errno == EINTR || disk_is_short(-errno)))
 		return -errno;
 	if (n < 0)
 		return throw_away(p, most);
@@ -235,6 +237,10 @@ static bool turn(struct disk_pumps *all, struct pump *p)
 		return false;
 	}
 	n = p->settling && p->off >= p->settle ? 1 : move(all, p);
+	if (n < 0 && disk_is_short((int)n)) { /* the loop holds it until that is over */
+		give_back(all, p);
+		return false;
+	}
 	p->empty = n < 0;
 	done = settled(p);
 	/* Its end belongs to what was in it: the result says so. */

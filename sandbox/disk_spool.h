@@ -19,7 +19,8 @@
  * name any more.
  *
  * What the disk will not take (a limit on the size of files, damage) is lost, and `lost` is set: the
- * stream is truncated there.  What a full one does not take stays in the ring until it does.
+ * stream is truncated there.  What a full one does not take, or a writer without a descriptor, stays
+ * in the ring until it does.
  */
 #pragma once
 

@@ -345,7 +345,7 @@ static void do_run(struct writer *w, uint64_t head)
 		n = 1;
 		r = disk_files_do(&w->files, run, n);
 	}
-	held = r < 0 && (!lossy || r == -ENOSPC || r == -EDQUOT);
+	held = r < 0 && (!lossy || r == -ENOSPC || r == -EDQUOT || disk_is_short(r));
 	for (size_t i = 0; i < n; i++) {
 		struct disk_record *rec = at(w, w->scan);
 

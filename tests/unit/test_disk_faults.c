@@ -1,9 +1,10 @@
-/* The state directory's writer, on both its sides, where one of them dies at a bad moment. */
+/* The state directory's writer, on both its sides, where something other than the disk is short. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,17 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 		return -1;
 	}
 	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
+
+static void limit_files(pid_t pid, rlim_t n, struct rlimit *ret_was)
+{
+	struct rlimit limit;
+
+	if (prlimit(pid, RLIMIT_NOFILE, NULL, &limit) < 0)
+		exit(1);
+	*ret_was = limit;
+	limit.rlim_cur = n;
+	(void)prlimit(pid, RLIMIT_NOFILE, &limit, NULL);
 }
 
 static void put_spool(struct disk *d, struct disk_spool *sp, const char *name)
@@ -47,6 +59,94 @@ static struct disk *begin_heard(void)
 	disk_spool_done(d, &sp);
 	is_int(disk_wait(d, PATIENCE_MS), 0, "the writer is there");
 	return d;
+}
+
+/* --- a writer without a descriptor --- */
+
+#define WRITER_HAS 5 /* see keep_descriptors() */
+
+/* It has one again some time, so bytes wait for that as they do for a full disk. */
+static void test_no_file(void)
+{
+	struct disk *d = begin_heard();
+	pid_t pid = disk_writer_pid(d);
+	struct disk_spool sp;
+	struct rlimit was;
+
+	limit_files(pid, WRITER_HAS + 1, &was); /* "first" is open */
+	disk_spool_init(d, &sp, 0, NULL);
+	put_spool(d, &sp, "spool");
+	put_spool(d, &sp, "spool");
+	ok(turn_until(sp.lost || disk_fault(d, NULL) == -EMFILE), "no descriptor: it is said");
+	ok(!sp.lost, "no descriptor: nothing is lost");
+	(void)prlimit(pid, RLIMIT_NOFILE, &was, NULL);
+	is_int(disk_wait(d, PATIENCE_MS), 0, "no descriptor: with one, all is written");
+	ok(size_of("spool") == 200 && !wrong_in("spool"), "no descriptor: as it should be");
+	disk_spool_done(d, &sp);
+	disk_free(d);
+}
+
+static void on_changed(struct disk_pump *pump)
+{
+	(void)pump;
+}
+
+/* A pipe whose spool cannot be opened now is given back. */
+static void test_no_file_for_pump(void)
+{
+	struct disk *d = begin_heard();
+	struct disk_pump pump = { .changed = on_changed };
+	struct disk_pump_start start = { .name = "pumped", .limit = 1 << 20 };
+	struct rlimit was;
+	char byte;
+	int fd[2];
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 1000);
+	start.fd = fd[0];
+	limit_files(disk_writer_pid(d), WRITER_HAS + 2, &was); /* "first" is open; the pipe's */
+	is_int(disk_pump_start(d, &pump, &start, NULL), 0, "no descriptor for a pump: asked");
+	ok(turn_until(pump.flags), "no descriptor for a pump: answered");
+	is_int(pump.flags, DISK_PUMP_STOPPED, "no descriptor for a pump: the pipe is ours");
+	ok(!pump.size && read(fd[0], &byte, 1) == 1 && byte == byte_at(0),
+	   "no descriptor for a pump: with all that is in it");
+	(void)prlimit(disk_writer_pid(d), RLIMIT_NOFILE, &was, NULL);
+	disk_pump_done(&pump);
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	disk_free(d);
+}
+
+/* --- hutchd without one --- */
+
+static int next_fd(void)
+{
+	int fd = fcntl(at, F_DUPFD_CLOEXEC, 0);
+
+	(void)close(fd);
+	return fd;
+}
+
+static void test_no_room_for_answer(void)
+{
+	struct disk *d = begin(1 << 20, -1);
+	struct answer a = { .done.fn = on_answer };
+	struct disk_spool sp;
+	struct rlimit was;
+
+	disk_spool_init(d, &sp, 0, NULL);
+	put_spool(d, &sp, "answer");
+	limit_files(0, (rlim_t)next_fd(), &was);
+	(void)disk_open(d, "answer", &a.done, NULL);
+	ok(turn_until(a.calls), "no room for an answer: it comes");
+	is_int(a.code, EMFILE, "no room for an answer: and says why it is none");
+	(void)prlimit(0, RLIMIT_NOFILE, &was, NULL);
+	a.calls = 0;
+	(void)disk_open(d, "answer", &a.done, NULL);
+	ok(turn_until(a.calls) && !a.code && a.fd >= 0, "no room for an answer: there is again");
+	(void)close(a.fd);
+	disk_spool_done(d, &sp);
+	disk_free(d);
 }
 
 /* --- deaths --- */
@@ -109,11 +209,6 @@ static void test_dies_saying(void)
 	disk_free(d);
 }
 
-static void on_changed(struct disk_pump *pump)
-{
-	(void)pump;
-}
-
 static bool is_drained(int fd)
 {
 	int bytes = 1;
@@ -148,14 +243,6 @@ static void test_dies_moving(void)
 	(void)close(fd[0]);
 	(void)close(fd[1]);
 	disk_free(d);
-}
-
-static int next_fd(void)
-{
-	int fd = fcntl(at, F_DUPFD_CLOEXEC, 0);
-
-	(void)close(fd);
-	return fd;
 }
 
 static int count_children(void)
@@ -196,6 +283,9 @@ int main(void)
 {
 	if (!disk_test_begin())
 		return 1;
+	test_no_file();
+	test_no_file_for_pump();
+	test_no_room_for_answer();
 	test_dies_saying();
 	test_dies_moving();
 	test_unwatched();
