@@ -86,6 +86,7 @@ void stream_open(struct stream_reader *rd, struct stream *st)
 void stream_close(struct stream_reader *rd)
 {
 	struct stream *st = rd->stream;
+	uint64_t reached;
 
 	if (!st)
 		return;
@@ -93,8 +94,9 @@ void stream_close(struct stream_reader *rd)
 	close_auto(&rd->fetched);
 	rd->stream = NULL;
 	list_del(&rd->link);
-	if (!rd->jumps && rd->end > st->consumed)
-		st->consumed = rd->end;
+	reached = rd->end < st->size ? rd->end : st->size; /* it may have waited behind the end */
+	if (!rd->jumps && reached > st->consumed)
+		st->consumed = reached;
 	retain_consumed(st);
 	stream_close_idle(st);
 }
