@@ -22,7 +22,9 @@
  * for.  Nobody gives the bytes back to the disk in between: the answer is out
  * before this returns, and only then the reader counts as having taken them.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -58,13 +60,28 @@ void fuse_send_init(struct fuse_server *srv, struct fuse_conn_info *conn)
 		conn->want |= FUSE_CAP_SPLICE_WRITE;
 }
 
+/* The pages did not get to /dev/fuse.  libfuse has let go of the request, which the kernel still waits
+ * for, and whoever reads could not even be killed.  Of one that is answered nothing happens. */
+static void fail(struct fuse_server *srv, uint64_t unique)
+{
+	const struct fuse_out_header out = { .len = sizeof(out), .error = -EIO, .unique = unique };
+
+	if (write(fuse_session_fd(srv->session), &out, sizeof(out)) < 0)
+		return; /* as with all other answers: nothing more can be done */
+}
+
 void fuse_send(fuse_req_t req, struct node_io *io, size_t n)
 {
+	struct fuse_server *srv = fuse_server_of(req);
 	struct fuse_bufvec v = FUSE_BUFVEC_INIT(n);
+	int r;
 
 	v.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
 	v.buf[0].fd = io->send_fd;
 	v.buf[0].pos = (off_t)io->off;
-	(void)fuse_reply_data(req, &v, 0);
-	io->handle->def->ops->sent(io, n);
+	r = fuse_reply_data(req, &v, 0);
+	if (r == 0)
+		io->handle->def->ops->sent(io, n);
+	else if (r != -ENOENT) /* the kernel knows nothing of it any more */
+		fail(srv, io->unique);
 }
