@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -169,6 +170,45 @@ ssize_t disk_read_cached(int fd, void *bytes, size_t len, uint64_t off)
 		return n;
 	/* Where it cannot be known, it is taken to wait. */
 	return errno == EOPNOTSUPP || errno == EINTR ? -EAGAIN : -errno;
+}
+
+/* Of newer kernels than the headers may be. */
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+
+/* 1: all of its pages are there, 0: not all; -1: that cannot be asked. */
+static int has_pages(int fd, size_t len, uint64_t off)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const uint64_t pages = (off + len - 1) / page - off / page + 1;
+	struct {
+		uint64_t off, len;
+	} range = { off, len };
+	struct {
+		uint64_t cached, dirty, writeback, evicted, recently_evicted;
+	} found;
+
+	if (syscall(SYS_cachestat, fd, &range, &found, 0) < 0)
+		return -1;
+	return found.cached >= pages;
+}
+
+#define LOOK_EVERY ((size_t)64 << 10)
+
+bool disk_is_cached(int fd, size_t len, uint64_t off)
+{
+	int all = has_pages(fd, len, off);
+	size_t step = all < 0 ? LOOK_EVERY : len;
+	char byte;
+
+	if (all == 0)
+		return false;
+	/* A page may be there and its bytes still be read, so the ends are looked at in any case. */
+	for (size_t i = 0; i < len; i += step)
+		if (disk_read_cached(fd, &byte, 1, off + i) != 1)
+			return false;
+	return disk_read_cached(fd, &byte, 1, off + len - 1) == 1;
 }
 
 int disk_open(struct disk *d, const char *name, struct disk_done *done, struct err *err)

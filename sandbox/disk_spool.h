@@ -81,6 +81,8 @@ struct disk_fetch {
 int disk_fetch(struct disk *, const struct disk_fetch *, struct disk_done *, struct err *);
 /* pread(2) that does not wait: -EAGAIN: fetch them. */
 ssize_t disk_read_cached(int fd, void *bytes, size_t len, uint64_t off);
+/* Are all of these bytes, at least one, in memory?  Before Linux 6.5 they are looked at here and there. */
+bool disk_is_cached(int fd, size_t len, uint64_t off);
 
 enum disk_pump_flags {
 	DISK_PUMP_ENDED = 1 << 0,   /* the pipe is at its end; nothing follows */

@@ -200,15 +200,6 @@ ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t 
 	return n;
 }
 
-/* Looked at from both ends: what lies between them was written at the same time. */
-static bool is_cached(const struct stream *st, size_t n, uint64_t off)
-{
-	char byte = 0;
-
-	return disk_read_cached(st->spool, &byte, 1, off) == 1 &&
-	       disk_read_cached(st->spool, &byte, 1, off + n - 1) == 1;
-}
-
 ssize_t stream_extent(struct stream_reader *rd, size_t least, size_t len, uint64_t off, int *ret_fd)
 {
 	struct stream *st = rd->stream;
@@ -222,7 +213,7 @@ ssize_t stream_extent(struct stream_reader *rd, size_t least, size_t len, uint64
 	if ((uint64_t)n > written - off)
 		n = (ssize_t)(written - off);
 	/* Small ones are not looked at twice. */
-	if ((size_t)n < least || st->spool < 0 || !is_cached(st, (size_t)n, off))
+	if ((size_t)n < least || st->spool < 0 || !disk_is_cached(st->spool, (size_t)n, off))
 		return 0;
 	*ret_fd = st->spool;
 	return n;
