@@ -14,6 +14,10 @@
  *			the loop until there is room
  *	ended
  *
+ * One thing can make the loop wait here: the kernel holds a pipe's lock while it copies from or to a
+ * command's memory, also where that is mapped from a file that has yet to be read, and so does splice(2)
+ * from a file.  There is no read(2) of a pipe that does not take that lock.
+ *
  * stream_read.c is the way to the readers.
  */
 #include <errno.h>
