@@ -98,6 +98,10 @@ static int mount_own(struct fuse_server *srv, struct err *err)
 
 static int mount_helped(struct fuse_server *srv, struct err *err)
 {
+	/* fusermount3 would say so too, in a line of its own. */
+	if (faccessat(AT_FDCWD, srv->mountpoint, W_OK, AT_EACCESS) < 0)
+		return err_set(err, errno, "mount '%s', where this user may not write",
+			       srv->mountpoint);
 	/* libfuse and fusermount3 have said on stderr what they did not like. */
 	if (fuse_session_mount(srv->session, srv->mountpoint) < 0)
 		return err_say(err, EPERM, "mount '%s': fusermount3 does not mount it",

@@ -62,6 +62,12 @@ mkdir -m 777 "$W/open" && mkdir -m 755 "$W/roots"
 start_fails "a plain user on someone else's directory" 'denied|not permitted|permission|belong|owner|own' \
 	setpriv --reuid=4321 --regid=4321 --clear-groups \
 	env HOME="$W/open" "$W/bin/hutchd" --state-dir "$W/open/state" "$W/roots"
+# The same where everybody may open /dev/fuse, as Debian has it.
+# shellcheck disable=SC2016
+start_fails "a plain user on someone else's directory, with /dev/fuse" "mount '$W/roots', .*Permission denied" unshare --mount bash -c '
+	mknod -m 666 "$1/fuse" c 10 229 && mount --bind "$1/fuse" /dev/fuse &&
+	exec setpriv --reuid=4321 --regid=4321 --clear-groups \
+	env HOME="$1/open" "$1/bin/hutchd" --state-dir "$1/open/state" "$1/roots"' _ "$W"
 
 # In a mount namespace of its own where /dev/fuse is missing.
 start_fails 'no /dev/fuse' '/dev/fuse' unshare --mount bash -c '
