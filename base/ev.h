@@ -78,7 +78,7 @@ void ev_defer_idle(struct ev_loop *, struct ev_task *);
 void ev_task_cancel(struct ev_task *);
 /* More is about to come, or (false) not: whoever was answered just now has not had the time to ask for
  * more, least of all on the same core, and would wait for an idle task with what he asks for
- * next.  None runs until nothing has come for EV_EXPECT_NS. */
+ * next.  None runs until nothing has come for EV_EXPECT_NS, or for all of a turn that is shorter. */
 #define EV_EXPECT_NS 5000000
 void ev_expect(struct ev_loop *, bool more);
 
