@@ -28,10 +28,9 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/filesystem.h"
 #include "sandbox/launch-internal.h"
 #include "sandbox/mounts.h"
-
-DEFINE_AUTO(FILE *, fclose);
 
 #define SOCK_FD  3
 #define STATE_FD 4
@@ -41,7 +40,6 @@ DEFINE_AUTO(FILE *, fclose);
 #define MAPPED_MAX 128   /* of them; a map must fit into a page */
 #define GROUP_BASE 60001 /* the owner's second group inside, and those behind it */
 #define DEPTH_MAX  4096  /* of a directory below the root */
-#define TYPE_LEN   64
 
 struct helper {
 	const struct mounts_ask *ask;
@@ -60,7 +58,7 @@ struct source {
 	const struct spec_mount *mount;
 	int fd; /* O_PATH */
 	struct statx st;
-	char type[TYPE_LEN]; /* of its file system */
+	char type[FILESYSTEM_TYPE_LEN]; /* of its file system */
 };
 
 #define PLACE_MASK (STATX_TYPE | STATX_UID | STATX_GID | STATX_INO | STATX_MNT_ID)
@@ -201,24 +199,6 @@ static int become_owner(struct helper *h, struct err *err)
 
 /* --- one source --- */
 
-/* The file system type of a mount: mountinfo asks no file system. */
-static int find_type(uint64_t mount_id, char type[TYPE_LEN])
-{
-	AUTO(fclose) FILE *f = fopen("/proc/self/mountinfo", "re");
-	auto_free char *line = NULL;
-	size_t cap = 0;
-
-	if (!f)
-		return -errno;
-	while (getline(&line, &cap, f) > 0) {
-		const char *dash = strstr(line, " - ");
-
-		if (dash && strtoull(line, NULL, 10) == mount_id)
-			return sscanf(dash, " - %63s", type) == 1 ? 0 : -EINVAL;
-	}
-	return -ENOENT;
-}
-
 static int open_source(const struct helper *h, struct source *src, struct err *err)
 {
 	struct open_how how = {
@@ -340,7 +320,7 @@ static int take_source(struct helper *h, struct source *src, struct err *err)
 		return r;
 	if (h->root)
 		capabilities(true);
-	r = find_type(src->st.stx_mnt_id, src->type);
+	r = filesystem_of_mount(src->st.stx_mnt_id, src->type);
 	if (r < 0)
 		return err_set(err, -r, "look '%s' up in /proc/self/mountinfo", src->mount->source);
 	r = check_own(src, err);

@@ -14,6 +14,7 @@
 
 #include "base/auto.h"
 #include "base/file.h"
+#include "base/filesystem.h"
 #include "sandbox/sandbox.h"
 
 /* Serials are taken from the disk in blocks, so that making a sandbox seldom writes. A crash
@@ -103,18 +104,6 @@ static void spread(const struct store *st)
 	}
 }
 
-/* Can a part of a file be given back?  Then a stream of any length takes no more than its limit. */
-static bool has_holes(const struct store *st)
-{
-	auto_close int fd =
-		openat(st->fd, "probe", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	bool can =
-		fd >= 0 && fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0;
-
-	(void)unlinkat(st->fd, "probe", 0);
-	return can;
-}
-
 /* A file that holds one number; a missing one is `missing`. */
 static int read_number(int dirfd, const char *name, int base, uint64_t missing, uint64_t *ret,
 		       struct err *err)
@@ -165,7 +154,8 @@ static int load(struct store *st, const struct store_config *config, struct err 
 		r = make_dir(st->fd, part[i], mode[i], err);
 	if (r == 0)
 		spread(st);
-	st->no_holes = r == 0 && !has_holes(st);
+	/* With holes a stream of any length takes no more than its limit. */
+	st->no_holes = r == 0 && filesystem_has_holes(st->fd) <= 0;
 	if (r == 0)
 		r = load_secret(st, err);
 	if (r == 0)

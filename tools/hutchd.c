@@ -28,6 +28,7 @@
 #include "tools/daemonize.h"
 #include "tools/mountpoint.h"
 #include "tools/options.h"
+#include "tools/place.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U /* Linux 6.3 */
@@ -118,43 +119,6 @@ static int print_help(void)
 	return fflush(stdout) == 0 ? 0 : 1;
 }
 
-/* Where things are when nothing else was said. `var` is what XDG calls the user's directory. */
-struct place {
-	const char *root;         /* as root */
-	const char *var;          /* a user's: $var/below, */
-	const char *home, *below; /* or ~/home/below without it; NULL: there is none */
-};
-static const struct place place_mount = { "/run/hutch", "XDG_RUNTIME_DIR", NULL, "hutch" };
-static const struct place place_state = { "/var/lib/hutch", "XDG_STATE_HOME", ".local/state",
-					  "hutch" };
-static const struct place place_config = { "/etc/hutch/hutch.json", "XDG_CONFIG_HOME", ".config",
-					   "hutch/hutch.json" };
-
-static int find_place(const struct place *p, const char *given, char **ret, struct err *err)
-{
-	const char *dir = getenv(p->var), *home = getenv("HOME");
-	int r;
-
-	if (given && *given != '/') {
-		auto_free char *here = getcwd(NULL, 0);
-
-		r = here ? asprintf(ret, "%s/%s", here, given) : -1;
-	} else if (given) {
-		r = asprintf(ret, "%s", given);
-	} else if (geteuid() == 0) {
-		r = asprintf(ret, "%s", p->root);
-	} else if (dir && *dir) {
-		r = asprintf(ret, "%s/%s", dir, p->below);
-	} else if (p->home && home && *home) {
-		r = asprintf(ret, "%s/%s/%s", home, p->home, p->below);
-	} else {
-		return err_say(err, ENOENT, "%s is not set: say where", p->var);
-	}
-	if (r < 0)
-		*ret = NULL; /* asprintf leaves anything */
-	return *ret ? 0 : err_set(err, ENOMEM, "start");
-}
-
 /* ~/.local/state need not be there yet. */
 static void make_parents(const char *path)
 {
@@ -174,7 +138,7 @@ static int read_config(struct app *a, struct err *err)
 {
 	auto_free char *path = NULL;
 	struct err why = { 0 };
-	int r = find_place(&place_config, a->config_file, &path, &why);
+	int r = place_find(&place_config, a->config_file, &path, &why);
 
 	if (r < 0 && !a->config_file)
 		return 0; /* a user without a home has no place for it */
@@ -413,9 +377,9 @@ static int start(struct app *a, const char *given_mountpoint, struct err *err)
 
 	r = read_config(a, err);
 	if (r == 0)
-		r = find_place(&place_mount, given_mountpoint, &place, err);
+		r = place_find(&place_mount, given_mountpoint, &place, err);
 	if (r == 0)
-		r = find_place(&place_state, a->state_dir, &state, err);
+		r = place_find(&place_state, a->state_dir, &state, err);
 	if (r == 0)
 		r = mountpoint_prepare(&a->mountpoint, place, state, err);
 	if (r < 0)
