@@ -71,4 +71,28 @@ as 12345 "$BUILD/hutch" doctor >out </dev/null
 is 'a user, whose sandboxes have one: a note' "$(grep -c $'^note\tuser ids\t' out)" 1
 unshare --mount sh -c "mount -t tmpfs none /dev && exec '$BUILD/hutch' doctor" >out
 is 'no /dev/fuse: status 1' "$? $(grep -c $'^missing\tfuse\t.*modprobe' out)" '1 1'
+
+# Doctor and the state directory: the default one, and those that hutchd would be told.
+# state DIR [COMMAND...]: what doctor says of it.
+state() {
+	local dir=$1
+	shift
+	"$@" "$BUILD/hutch" doctor --state-dir "$dir" </dev/null | grep $'\tstate directory\t'
+}
+like 'the default state directory' "$(grep $'\tstate directory\t' out)" '^[a-z]+.state directory.*/var/lib/hutch'
+like 'that of hutchd' "$(state "$S")" "^ok.*$S can be written, on a file system \\($(stat -f -c %T "$S" | cut -c 1-3).*gives parts"
+like 'one that is not there yet' "$(state "$W/not//yet/")" "^ok.*$W/not//yet/, which hutchd would make,"
+no 'is not made' test -e "$W/not"
+mkdir "$W/kinds"
+for row in ramfs:rw '^note.*\(ramfs\).*limits.output' tmpfs:rw '^ok.*\(tmpfs\)' tmpfs:ro '^missing.*Read-only'; do
+	[ "${row#[rt]}" != "$row" ] && kind=$row && continue
+	like "$kind" "$(state "$W/kinds" unshare --mount sh -c \
+		'mount -t "$1" -o "$2" none "$3" && shift 3 && exec "$@"' _ ${kind/:/ } "$W/kinds")" "$row"
+done
+unshare --mount sh -c 'mount -t tmpfs -o ro none "$1" && exec "$2" doctor --state-dir "$1"' _ "$W/kinds" "$BUILD/hutch" >out </dev/null
+is 'that one cannot be used: status 1' "$?" 1
+like 'a file is no directory' "$(state "$BUILD/hutch")" '^missing.*Not a directory'
+like 'what a user may not write' "$(state /var/lib/hutch-none as 12345)" '^missing.*in /var/lib \(Permission denied\).*--state-dir'
+like 'a user without a home' "$(as 12345 env -u HOME -u XDG_STATE_HOME "$BUILD/hutch" doctor </dev/null)" \
+	$'\nnote\tstate directory\t.*--state-dir'
 stop_hutchd

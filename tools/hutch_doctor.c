@@ -24,15 +24,18 @@
 #define KERNEL_MINOR    15
 #define EXIT_INCOMPLETE 1
 
-struct doctor_options {
-	struct hutch_common common; /* first */
-	bool json;
-};
-
 OPTION_FLAG(take_json, struct doctor_options, json)
+
+static int take_state_dir(void *obj, const char *value, struct err *err)
+{
+	(void)err;
+	((struct doctor_options *)obj)->state_dir = value;
+	return 0;
+}
 
 static const struct option_def doctor_defs[] = {
 	{ "json", 'j', NULL, take_json, "a JSON array of objects" },
+	{ "state-dir", 0, "DIR", take_state_dir, "where hutchd is told to keep sandboxes" },
 	HUTCH_OPTION_HELP,
 };
 const struct option_set hutch_doctor_options = { "hutch doctor", doctor_defs,
@@ -271,6 +274,7 @@ static const struct doctor_check checks[] = {
 	{ "user namespaces", doctor_try_userns },
 	{ "overlay", doctor_try_overlay },
 	{ "idmapped mounts", doctor_try_idmap },
+	{ "state directory", doctor_look_state },
 	{ "control groups", look_cgroups },
 	{ "fusermount3", look_fusermount },
 	{ "user ids", look_ids },
@@ -323,7 +327,7 @@ int hutch_doctor(const struct hutch_command *cmd, int argc, char **argv, struct 
 		return hutch_misused(cmd, err, "it takes no operands");
 	array = cJSON_CreateArray();
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		struct finding f = { .kind = FINDING_MISSING };
+		struct finding f = { .asked = &opt, .kind = FINDING_MISSING };
 
 		checks[i].look(&f);
 		complete = complete && f.kind != FINDING_MISSING;
