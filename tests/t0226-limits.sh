@@ -10,8 +10,18 @@ fds() { find "/proc/$pid/fd" -mindepth 1 -maxdepth 1 | wc -l; }
 # settled N: the daemon has no more descriptors than that, soon.
 settled() { wait_for 10 eval "[ \$(fds) -le $1 ]"; }
 
+# steady: what is made ahead has been made: as many as a second before.
+steady() {
+	local before=
+	until [ "$(fds)" = "$before" ]; do
+		before=$(fds)
+		sleep 1
+	done
+}
+
 # Descriptors: at most 3 for a sandbox, 7 for a live command, none for one that is over.
 box a
+steady
 begin=$(fds)
 for i in {1..20}; do mkdir "$T/s$i"; done
 wait_for 10 eval '[ "$(cat "$T"/s*/state | grep -c running)" = 20 ]'
