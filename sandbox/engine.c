@@ -48,6 +48,7 @@ void engine_remove(struct engine *eng, struct sandbox *sb)
 	ev_timer_cancel(&sb->idle);
 	ev_task_cancel(&sb->trim);
 	ev_task_cancel(&sb->room);
+	journal_close(sb);
 	list_del(&sb->link);
 	hmap_del(&eng->by_name, &sb->by_name);
 	hmap_del(&eng->by_serial, &sb->by_serial);

@@ -221,6 +221,7 @@ void exec_drop(struct exec *ex)
 
 	exec_settle_no_more(ex); /* whoever waits is told */
 	ex->removed = true;
+	journal_forget(ex);
 	list_del(&ex->link);
 	list_del(&ex->unsent);
 	list_del(&ex->spooled);

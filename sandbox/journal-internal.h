@@ -6,6 +6,10 @@
 #define JOURNAL_NAME_LEN (STORE_NAME_LEN + 16)
 void journal_name(const struct sandbox *, char out[JOURNAL_NAME_LEN]);
 
+/* Of the one that will take its place. */
+#define JOURNAL_FRESH_LEN (JOURNAL_NAME_LEN + 4)
+void journal_fresh_name(const struct sandbox *, char out[JOURNAL_FRESH_LEN]);
+
 /* --- journal.c: lines that say how it is now --- */
 
 /* What is kept of nodes that are gone. */
@@ -17,8 +21,10 @@ int journal_print_all(const struct sandbox *, struct buf *);
 
 /* --- journal_rewrite.c --- */
 
-/* Begins to; for tests, which do not wait until it is long. */
-void journal_rewrite(struct sandbox *);
+/* No shorter one is rewritten. */
+#define JOURNAL_REWRITE_ABOVE (4 * 1024 * 1024)
 void journal_rewrite_when_long(struct sandbox *);
-/* This line was put behind the old one. */
-void journal_rewrite_add(struct journal *, const struct buf *line);
+/* The same however short it is; for tests. */
+void journal_rewrite(struct sandbox *);
+/* This line, of that node, was put behind the old one. */
+void journal_rewrite_add(struct journal *, const struct exec *, const struct buf *line);

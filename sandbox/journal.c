@@ -29,6 +29,14 @@ void journal_name(const struct sandbox *sb, char out[JOURNAL_NAME_LEN])
 	(void)snprintf(out, JOURNAL_NAME_LEN, "%s/journal", dir);
 }
 
+void journal_fresh_name(const struct sandbox *sb, char out[JOURNAL_FRESH_LEN])
+{
+	char name[JOURNAL_NAME_LEN];
+
+	journal_name(sb, name);
+	(void)snprintf(out, JOURNAL_FRESH_LEN, "%s.new", name);
+}
+
 /* --- printing --- */
 
 static int print_head(const struct exec *ex, struct buf *out)
@@ -134,8 +142,9 @@ int journal_print_all(const struct sandbox *sb, struct buf *out)
 /* --- appending --- */
 
 /* Behind what is there. What is being rewritten gets it too. */
-static int append(const struct sandbox *sb, const struct buf *line)
+static int append(const struct exec *ex, const struct buf *line)
 {
+	const struct sandbox *sb = ex->sandbox;
 	struct journal *j = sb->journal;
 	char name[JOURNAL_NAME_LEN];
 	const struct disk_op op = { .what = DISK_WRITE,
@@ -152,7 +161,7 @@ static int append(const struct sandbox *sb, const struct buf *line)
 	if (r < 0)
 		return r;
 	j->size += line->len;
-	journal_rewrite_add(j, line);
+	journal_rewrite_add(j, ex, line);
 	return 0;
 }
 
@@ -165,7 +174,7 @@ int journal_commit(const struct exec *ex, struct err *err)
 		return r;
 	r = print_commit(ex, &line);
 	if (r == 0)
-		r = append(ex->sandbox, &line);
+		r = append(ex, &line);
 	if (r < 0)
 		return err_set(err, -r, "write it into the state directory");
 	journal_rewrite_when_long(ex->sandbox);
@@ -180,7 +189,7 @@ void journal_finish(struct exec *ex)
 		return;
 	arrival_keep_long(ex);
 	/* A result that the disk does not take is still told to whoever waits now. */
-	if (print_finish(ex, &line) == 0 && append(ex->sandbox, &line) == 0 && arrival_is_short(ex))
+	if (print_finish(ex, &line) == 0 && append(ex, &line) == 0 && arrival_is_short(ex))
 		arrival_kept(ex);
 	journal_rewrite_when_long(ex->sandbox);
 }
@@ -191,7 +200,7 @@ int journal_arrival(const struct exec *ex)
 	int r = print_so_far(ex, &line);
 
 	if (r == 0)
-		r = append(ex->sandbox, &line);
+		r = append(ex, &line);
 	journal_rewrite_when_long(ex->sandbox);
 	return r;
 }
@@ -201,5 +210,5 @@ void journal_remove(const struct exec *ex)
 	auto_buf struct buf line = { 0 };
 
 	if (buf_printf(&line, "{\"n\":%u,\"rm\":true}\n", ex->serial) == 0)
-		(void)append(ex->sandbox, &line);
+		(void)append(ex, &line);
 }

@@ -210,6 +210,15 @@ static int load(struct sandbox *sb, const struct buf *text, struct err *err)
 	return line < end ? cut(sb, err) : 0;
 }
 
+/* One that a crash has left half rewritten would lie there until the next time. */
+static void remove_fresh(const struct sandbox *sb)
+{
+	char fresh[JOURNAL_FRESH_LEN];
+
+	journal_fresh_name(sb, fresh);
+	(void)unlinkat(sb->engine->store.fd, fresh, 0);
+}
+
 int journal_open(struct sandbox *sb, struct err *err)
 {
 	auto_buf struct buf text = { 0 };
@@ -218,5 +227,7 @@ int journal_open(struct sandbox *sb, struct err *err)
 
 	journal_name(sb, name);
 	r = file_read(sb->engine->store.fd, name, &text, err);
+	if (text.len > JOURNAL_REWRITE_ABOVE)
+		remove_fresh(sb);
 	return r == 0 && text.len ? load(sb, &text, err) : r;
 }

@@ -233,6 +233,7 @@ struct journal {
 /* Reads the nodes back; those that were not over become `lost`. Before the tree is served: it
  * waits for the disk. */
 int journal_open(struct sandbox *, struct err *);
+/* No more of it is rewritten. */
 void journal_close(struct sandbox *);
 /* Refused while the disk does not take what it is given. */
 int journal_commit(const struct exec *, struct err *);
@@ -240,6 +241,8 @@ void journal_finish(struct exec *);
 /* What arrival_print() says, of a command that runs or whose streams go on. */
 int journal_arrival(const struct exec *);
 void journal_remove(const struct exec *);
+/* It is about to leave its sandbox's list. */
+void journal_forget(const struct exec *);
 
 struct last_entry {
 	struct list link; /* sandbox.last */
