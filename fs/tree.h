@@ -30,7 +30,9 @@ struct engine;
 #define TREE_INO_ROOT  1
 #define TREE_INO_ALIAS (UINT64_C(1) << 63) /* the rest is a counter of the FUSE server's */
 
-#define TREE_WAIT_NS (100 * INT64_C(1000000)) /* what may not wait is answered by then */
+/* What may not wait is answered within 100 ms: also when the turn in which its time is over, and the way
+ * back to whoever asked, take some. */
+#define TREE_WAIT_NS (90 * INT64_C(1000000))
 
 #define TREE_PATH_MAX 256 /* of a node's path: two names of 64 and fixed ones */
 
