@@ -26,7 +26,7 @@ void engine_add(struct engine *eng, struct sandbox *sb)
 {
 	struct list *at = &eng->sandboxes;
 
-	/* The end, except at start, when a directory lists them in any order. */
+	/* The end, but for one that was made ahead and is taken after a younger one. */
 	while (at->prev != &eng->sandboxes &&
 	       list_entry(at->prev, struct sandbox, link)->serial > sb->serial)
 		at = at->prev;
@@ -203,7 +203,8 @@ static int restore(struct engine *eng, uint32_t serial)
 	return r == -ENOMEM ? r : 0;
 }
 
-static int restore_all(struct engine *eng, struct err *err)
+/* Of every directory in sandboxes/, as a file system lists them: in any order. */
+static int list_serials(struct engine *eng, struct buf *ret, struct err *err)
 {
 	AUTO(closedir) DIR *dir = NULL;
 	int fd = openat(eng->store.fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -216,13 +217,39 @@ static int restore_all(struct engine *eng, struct err *err)
 	}
 	while ((e = readdir(dir))) {
 		char *end;
-		unsigned long serial = strtoul(e->d_name, &end, 10);
+		unsigned long n = strtoul(e->d_name, &end, 10);
+		uint32_t serial = (uint32_t)n;
 
-		if (*end || serial == 0 || serial >= eng->store.reserved)
+		if (*end || n == 0 || n >= eng->store.reserved)
 			continue;
-		if (restore(eng, (uint32_t)serial) < 0)
-			return err_set(err, ENOMEM, "bring back sandbox %lu", serial);
+		if (buf_add(ret, &serial, sizeof(serial)) < 0)
+			return err_set(err, ENOMEM, "read 'sandboxes'");
 	}
+	return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* In their order, so that each has its place at the end of the list. */
+static int restore_all(struct engine *eng, struct err *err)
+{
+	auto_buf struct buf all = { 0 };
+	int r = list_serials(eng, &all, err);
+	uint32_t *serial = (uint32_t *)(void *)all.data;
+	size_t n = all.len / sizeof(*serial);
+
+	if (r < 0)
+		return r;
+	if (n)
+		qsort(serial, n, sizeof(*serial), by_number);
+	for (size_t i = 0; i < n; i++)
+		if (restore(eng, serial[i]) < 0)
+			return err_set(err, ENOMEM, "bring back sandbox %u", serial[i]);
 	return 0;
 }
 
