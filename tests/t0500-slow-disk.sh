@@ -107,6 +107,20 @@ slow 0
 timeout 10 bash -c "echo start > $T/calm/ctl"
 ok 'they can be started' wait_for 20 state_is calm running
 
+# A start reads and writes there by itself: whoever waits for it is told.
+stop_hutchd
+wait_for 20 eval '! writes_there'
+slow 1000
+"$HUTCHD" --state-dir "$S" "$T" >"$W/hutchd.out" 2>&1 </dev/null &
+starts=$!
+ok 'a start that takes long is said' wait_for 20 grep -q 'not ready after 5 s' "$W/hutchd.out"
+slow 0
+wait "$starts"
+is 'and comes to its end' $? 0
+is 'with nothing else to say' "$(wc -l <"$W/hutchd.out")" 1
+timeout 10 bash -c "echo start > $T/calm/ctl"
+ok 'they are there again' wait_for 20 state_is calm running
+
 # --- output ---
 
 # What each of them says, and what a reader of it must get.

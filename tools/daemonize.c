@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,11 +10,19 @@
 #include "base/auto.h"
 #include "base/file.h"
 
+#define SAY_MS 5000 /* then whoever waits at a prompt is told for what */
+
 static _Noreturn void wait_for_child(int fd, const char *program)
 {
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct err err;
 	ssize_t n;
 
+	if (poll(&p, 1, SAY_MS) == 0)
+		(void)fprintf(stderr,
+			      "%s: not ready after %d s: still at the state directory, whose "
+			      "disk may be slow\n",
+			      program, SAY_MS / 1000);
 	do
 		n = read(fd, &err, sizeof(err));
 	while (n < 0 && errno == EINTR);
