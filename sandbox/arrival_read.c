@@ -41,6 +41,8 @@ struct walk {
 	size_t at;                /* in it; beyond its end: in the open part */
 	struct arrival_mark mark; /* where the piece begins */
 	struct window window[EXEC_STREAM_COUNT];
+	uint64_t from[EXEC_STREAM_COUNT]; /* where in the streams the read begins */
+	bool began;
 };
 
 /* --- how much there is --- */
@@ -173,7 +175,7 @@ static int walk_to(struct walk *w, const struct arrival_cursor *last, uint64_t o
 /* At least one byte, or an error; -EAGAIN: the disk is asked for them. */
 static ssize_t read_spool(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	ssize_t n = stream_read(rd, bytes, len, off);
+	ssize_t n = stream_look(rd, bytes, len, off);
 
 	return n ? n : -EIO; /* the index knows more than the spool has */
 }
@@ -233,19 +235,27 @@ static ssize_t read_piece(struct walk *w, const struct arrival_piece *p, void *b
 }
 
 /* How far in the streams a reader is that is at `off`, in the piece at w->mark. */
-static void note_position(struct arrival_reader *rd, const struct walk *w,
-			  const struct arrival_piece *p, uint64_t off)
+static void position(const struct walk *w, const struct arrival_piece *p, uint64_t off,
+		     uint64_t ret[EXEC_STREAM_COUNT])
 {
 	uint64_t in = off - arrival_offset(&w->mark, w->frames);
 
-	memcpy(rd->pos, w->mark.pos, sizeof(rd->pos));
+	memcpy(ret, w->mark.pos, sizeof(w->mark.pos));
 	if (w->frames) {
 		uint64_t at = in % (FRAME_HEADER_LEN + FRAME_PAYLOAD_MAX);
 
 		in = in / (FRAME_HEADER_LEN + FRAME_PAYLOAD_MAX) * FRAME_PAYLOAD_MAX;
 		in += at > FRAME_HEADER_LEN ? at - FRAME_HEADER_LEN : 0;
 	}
-	rd->pos[p->which] += in < p->len ? in : p->len;
+	ret[p->which] += in < p->len ? in : p->len;
+}
+
+/* A stream that is full goes on when its readers have got on, see retain.c.  So only what they are
+ * given counts, and not what was looked at for it. */
+static void note_passed(struct arrival_reader *rd, const uint64_t from[EXEC_STREAM_COUNT])
+{
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		stream_passed(&rd->stream[i], from[i], rd->pos[i]);
 }
 
 static void note_cursor(struct arrival_reader *rd, const struct walk *w)
@@ -254,35 +264,56 @@ static void note_cursor(struct arrival_reader *rd, const struct walk *w)
 		rd->last = (struct arrival_cursor){ w->block.number, w->at, w->mark };
 }
 
+/* Of the piece that has the byte at `off`, from there on. */
+static ssize_t read_from(struct walk *w, const struct arrival_piece *p, char *bytes, size_t len,
+			 uint64_t off)
+{
+	uint64_t in = off - arrival_offset(&w->mark, w->frames), size = size_of(w, p);
+	size_t done = 0;
+
+	if (!w->began)
+		position(w, p, off, w->from);
+	w->began = true;
+	while (done < len && in + done < size) {
+		ssize_t n = read_piece(w, p, bytes + done, len - done, in + done);
+
+		if (n == -EAGAIN || (n < 0 && !done))
+			return n;
+		if (n < 0)
+			break;
+		done += (size_t)n;
+	}
+	position(w, p, off + done, w->rd->pos);
+	return (ssize_t)done;
+}
+
 /* Bytes of the streams. 0: there are none at `off`. */
 static ssize_t read_streams(struct arrival_reader *rd, struct walk *w, char *bytes, size_t len,
 			    uint64_t off)
 {
 	struct arrival_piece p;
 	size_t done = 0, piece_len;
-	ssize_t n = 0;
 	int r = walk_to(w, &rd->last, off), left = PIECES_PER_READ;
 
 	while (r == 0 && done < len && left-- && (r = piece_at(w, &p, &piece_len)) > 0) {
-		uint64_t begin = arrival_offset(&w->mark, rd->frames), size = size_of(w, &p);
+		uint64_t end = arrival_offset(&w->mark, rd->frames) + size_of(w, &p);
+		ssize_t n;
 
-		r = 0;
 		note_cursor(rd, w);
-		while (done < len && off + done < begin + size) {
-			n = read_piece(w, &p, bytes + done, len - done, off + done - begin);
-			if (n < 0)
-				break;
-			done += (size_t)n;
-		}
-		note_position(rd, w, &p, off + done);
-		if (n < 0)
-			return done ? (ssize_t)done : n;
-		if (off + done < begin + size)
+		n = read_from(w, &p, bytes + done, len - done, off + done);
+		r = n < 0 ? (int)n : 0;
+		done += n < 0 ? 0 : (size_t)n;
+		if (off + done < end)
 			break;
 		arrival_advance(&w->mark, &p);
 		w->at += piece_len;
 	}
-	return done || r == 0 ? (ssize_t)done : r;
+	/* A part is not the answer while the disk is asked for the rest. */
+	if (r == -EAGAIN || (r < 0 && !done))
+		return r;
+	if (done)
+		note_passed(rd, w->from);
+	return (ssize_t)done;
 }
 
 /* --- readers --- */
@@ -320,48 +351,61 @@ static int keep_before(struct exec *ex, bool frames)
 	return arrival_index_wait(ex, arrival_keep(ex, false)) == -EAGAIN ? -EAGAIN : 0;
 }
 
-/* A stream that is full goes on when its readers have got on: see retain.c.  A read may end in the
- * middle of what was taken from the spool, or wait for the other stream. */
-static void let_go_on(struct arrival_reader *rd)
+static ssize_t read_before_end(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	char byte;
+	struct walk w = { .rd = rd, .ex = rd->exec, .frames = rd->frames };
+	ssize_t n = keep_before(rd->exec, rd->frames);
 
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
-		if (rd->exec->stream[i].full)
-			(void)stream_read(&rd->stream[i], &byte, 1, rd->pos[i]);
+		rd->stream[i].ahead = len + WINDOW;
+	if (n == 0)
+		n = read_streams(rd, &w, bytes, len, off);
+	return n ? n : -EIO;
+}
+
+/* More will come, and the reader is at the end of what there is. */
+static void wait_at_end(struct arrival_reader *rd)
+{
+	const struct arrival *a = &rd->exec->arrival;
+
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		rd->pos[i] = a->end.pos[i] + a->open[i];
+	note_passed(rd, rd->pos);
+}
+
+/* Of the exit frame, from its byte `in` on. */
+static ssize_t read_exit(struct exec *ex, void *bytes, size_t len, uint64_t in)
+{
+	auto_buf struct buf text = { 0 };
+	int r = print_exit(ex, &text);
+
+	if (r < 0)
+		return r;
+	if (in >= text.len)
+		return 0;
+	len = len < text.len - in ? len : (size_t)(text.len - in);
+	memcpy(bytes, text.data + in, len);
+	return (ssize_t)len;
 }
 
 ssize_t arrival_read(struct arrival_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	struct exec *ex = rd->exec;
-	struct walk w = { .rd = rd, .ex = ex, .frames = rd->frames };
-	uint64_t end = bytes_end(ex, rd->frames);
+	uint64_t end = bytes_end(rd->exec, rd->frames);
+	bool whole = arrival_is_whole(rd->exec, rd->frames);
 	ssize_t n = 0;
 
-	if (off < end) {
-		n = keep_before(ex, rd->frames);
-		if (n == 0)
-			n = read_streams(rd, &w, bytes, len, off);
-		if (n == 0)
-			n = -EIO;
-	} else if (!arrival_is_whole(ex, rd->frames)) {
-		for (size_t i = 0; off == end && i < EXEC_STREAM_COUNT; i++)
-			rd->pos[i] = ex->arrival.end.pos[i] + ex->arrival.open[i];
+	if (off < end)
+		n = read_before_end(rd, bytes, len, off);
+	else if (!whole)
 		n = -EAGAIN;
-	} else if (rd->frames) {
-		auto_buf struct buf text = { 0 };
-		int r = print_exit(ex, &text);
+	if (off == end && !whole)
+		wait_at_end(rd);
+	if (n >= 0 && rd->frames && whole && off + (uint64_t)n >= end) {
+		ssize_t more = read_exit(rd->exec, (char *)bytes + n, len - (size_t)n,
+					 off + (uint64_t)n - end);
 
-		if (r < 0)
-			return r;
-		if (off - end < text.len) {
-			n = (ssize_t)(text.len - (off - end));
-			n = n < (ssize_t)len ? n : (ssize_t)len;
-			memcpy(bytes, text.data + (off - end), (size_t)n);
-		}
+		n = more < 0 && !n ? more : n + (more > 0 ? more : 0);
 	}
-	if (n > 0 || off == end)
-		let_go_on(rd);
 	if (n >= 0)
 		rd->next = off + (uint64_t)n;
 	return n;

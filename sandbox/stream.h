@@ -62,6 +62,7 @@ struct stream_reader {
 	struct list link;      /* stream.readers */
 	uint64_t from, end;    /* the last read */
 	bool jumps;
+	size_t ahead; /* what is read from the disk for it is not less; 0: as is usual */
 
 	/* private to sandbox/ */
 	bool opens;          /* it waits until the spool is open */
@@ -76,9 +77,14 @@ struct stream_reader {
 void stream_open(struct stream_reader *, struct stream *);
 /* Of one that is not open: nothing happens. */
 void stream_close(struct stream_reader *);
-/* Bytes at `off`; 0 at the true end; -EAGAIN when there is nothing yet, with the reader's place
- * noted all the same; -EIO: they were given back; another negative errno. */
+/* Bytes at `off`, all of `len` that there are; 0 at the true end; -EAGAIN when there is nothing yet,
+ * with the reader's place noted all the same, or they come from the disk; -EIO: they were given back;
+ * another negative errno. */
 ssize_t stream_read(struct stream_reader *, void *bytes, size_t len, uint64_t off);
+/* The same, but that nothing counts as read until stream_passed(). */
+ssize_t stream_look(struct stream_reader *, void *bytes, size_t len, uint64_t off);
+/* The reader was at `from`, and has got as far as `to`. */
+void stream_passed(struct stream_reader *, uint64_t from, uint64_t to);
 /* The same without the bytes, for `least` of them or more: how many of at most `len` there are at `off`, in a file at
  * the same offset, from which they come without a wait; *ret_fd is borrowed for this turn of the
  * loop. 0: that is not so, and stream_read() knows why. The bytes stay until stream_took(). */

@@ -114,7 +114,7 @@ static void on_fetched(struct disk_done *done, int fd, const struct err *err)
 /* What the writer has read for it, or has yet to read. */
 static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	struct disk_fetch what = { rd->stream->spool, off, len > FETCH_MIN ? len : FETCH_MIN };
+	struct disk_fetch what = { rd->stream->spool, off, len > rd->ahead ? len : rd->ahead };
 	ssize_t n;
 
 	if (rd->fetch.ticket)
@@ -128,6 +128,7 @@ static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t
 		if (n > 0 || off == rd->fetch_off)
 			return n > 0 ? n : -EIO;
 	}
+	what.len = what.len > FETCH_MIN ? what.len : FETCH_MIN;
 	close_auto(&rd->fetched); /* it is of another place */
 	rd->fetch.fn = on_fetched;
 	rd->fetch_off = off;
@@ -136,8 +137,8 @@ static ssize_t fetch(struct stream_reader *rd, void *bytes, size_t len, uint64_t
 	return -EAGAIN;
 }
 
-/* `len` bytes are there. */
-static ssize_t get(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+/* Some of the `len` bytes that are there. */
+static ssize_t get_some(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
 {
 	struct stream *st = rd->stream;
 	size_t got = st->bytes.ticket
@@ -156,6 +157,35 @@ static ssize_t get(struct stream_reader *rd, void *bytes, size_t len, uint64_t o
 	return n ? n : -EIO; /* somebody has cut the spool */
 }
 
+/* All of them: whoever gets fewer takes that for the end, as tar does.  While the first part is read
+ * again the last one may have left the cache; but what is fetched covers all from there on, so
+ * that comes to an end. */
+static ssize_t get(struct stream_reader *rd, char *bytes, size_t len, uint64_t off)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = get_some(rd, bytes + done, len - done, off + done);
+
+		if (n == -EAGAIN || (n < 0 && !done))
+			return n;
+		if (n < 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* So many of `len` bytes there are; 0: it is at its true end; -EAGAIN, -EIO. */
+static ssize_t count(const struct stream *st, size_t len, uint64_t off)
+{
+	if (off < st->given)
+		return -EIO;
+	if (off >= st->size)
+		return st->ended ? 0 : -EAGAIN;
+	return (ssize_t)(len < st->size - off ? len : st->size - off);
+}
+
 /* The first read may begin anywhere; a shell goes back within what it has read. */
 static void note_place(struct stream_reader *rd, uint64_t off)
 {
@@ -166,20 +196,16 @@ static void note_place(struct stream_reader *rd, uint64_t off)
 		rd->end = off;
 }
 
-/* So many of `len` bytes there are; 0: it is at its true end; or what stream_read() says. */
+/* As count(), for a reader who has come to `off`. */
 static ssize_t find(struct stream_reader *rd, size_t len, uint64_t off)
 {
-	struct stream *st = rd->stream;
+	ssize_t n = count(rd->stream, len, off);
 
-	if (off < st->given)
-		return -EIO;
-	if (off >= st->size && st->ended)
-		return 0;
+	if (n == 0 || n == -EIO)
+		return n;
 	note_place(rd, off);
-	retain_consumed(st);
-	if (off >= st->size)
-		return -EAGAIN;
-	return (ssize_t)(len < st->size - off ? len : st->size - off);
+	retain_consumed(rd->stream);
+	return count(rd->stream, len, off);
 }
 
 void stream_took(struct stream_reader *rd, size_t n, uint64_t off)
@@ -200,6 +226,21 @@ ssize_t stream_read(struct stream_reader *rd, void *bytes, size_t len, uint64_t 
 	return n;
 }
 
+ssize_t stream_look(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
+{
+	ssize_t n = count(rd->stream, len, off);
+
+	return n > 0 ? get(rd, bytes, (size_t)n, off) : n;
+}
+
+void stream_passed(struct stream_reader *rd, uint64_t from, uint64_t to)
+{
+	if (from < rd->stream->given)
+		return;
+	note_place(rd, from);
+	stream_took(rd, (size_t)(to - from), from);
+}
+
 ssize_t stream_extent(struct stream_reader *rd, size_t least, size_t len, uint64_t off, int *ret_fd)
 {
 	struct stream *st = rd->stream;
@@ -208,10 +249,8 @@ ssize_t stream_extent(struct stream_reader *rd, size_t least, size_t len, uint64
 
 	if (n <= 0)
 		return n;
-	if (off >= written)
+	if (off >= written || (uint64_t)n > written - off)
 		return 0;
-	if ((uint64_t)n > written - off)
-		n = (ssize_t)(written - off);
 	/* Small ones are not looked at twice. */
 	if ((size_t)n < least || st->spool < 0 || !disk_is_cached(st->spool, (size_t)n, off))
 		return 0;
