@@ -150,6 +150,15 @@ void exec_fail(struct exec *ex, int code, const char *error)
 	exec_finish(ex, &res);
 }
 
+/* An id that is not mapped into the sandbox is EINVAL of whatever is done with it. */
+static void say_no_user(int error, const char *what, const char *user, struct err *err)
+{
+	if (error == EINVAL)
+		err_say(err, error, "the sandbox has no id for the user '%s'", user);
+	else
+		err_set(err, error, "%s the user '%s'", what, user);
+}
+
 /* What the person who asked sees as `failed: …`. */
 static void say_failure(const struct exec *ex, enum agent_stage stage, int error, struct err *err)
 {
@@ -173,10 +182,10 @@ static void say_failure(const struct exec *ex, enum agent_stage stage, int error
 		if (error == ENOENT)
 			err_say(err, error, "there is no user '%s' in the sandbox", user);
 		else
-			err_set(err, error, "look up the user '%s'", user);
+			say_no_user(error, "look up", user, err);
 		return;
 	case AGENT_STAGE_IDS:
-		err_set(err, error, "become the user '%s'", user);
+		say_no_user(error, "become", user, err);
 		return;
 	case AGENT_STAGE_SCRIPT:
 		err_set(err, error, "put the script into the sandbox");

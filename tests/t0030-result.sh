@@ -63,6 +63,10 @@ run b '{"cmd":["true"],"cwd":"/etc/passwd"}'
 like 'a cwd that is a file' "$(status_of b "$N")" '^failed: .*/etc/passwd'
 run b '{"cmd":["true"],"user":"nobody-of-that-name"}'
 like 'an unknown user' "$(status_of b "$N")" '^failed: .*nobody-of-that-name'
+run b '{"cmd":["true"],"user":"70000"}'
+is 'a user whose id is not one inside' "$(status_of b "$N") $C" "failed: the sandbox has no id for the user '70000' 126"
+run b '{"cmd":["true"],"user":"1:70000"}'
+like 'or whose group is not' "$(status_of b "$N")" "^failed: the sandbox has no id for the user '1:70000'"
 ends 'not found, by a script' 'no-such-program' 'exited 127' 127 '[127,"",false,"exited"]'
 is 'none of these is a refused write' "$(errors)" "$before"
 is 'a file without an interpreter line is not executable' \

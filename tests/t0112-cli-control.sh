@@ -66,6 +66,21 @@ ok 'logs -f of what is removed: ends' gone $pid 5
 wait $pid
 h logs a/nosuch 2>err
 is 'logs of what is not there' "$? $(grep -c 'hutch ps a' err)" '125 1'
+for name in new keep; do
+	h logs a/$name 2>err
+	is "logs of $name, which is no command" "$? $(grep -c 'hutch ps a' err)" '125 1'
+done
+h run a -- true
+h logs a 2>err
+is 'logs of the last command, which was removed' "$? $(grep -c 'was removed' err)" '125 1'
+
+# Of a stream that is full and waits: what is there, once.
+n=$(node a '{"cmd":"echo so far >&2; yes","output_limit":8000}')
+wait_for 10 status_is a "$n" 'running (stdout full)'
+is 'logs of what floods: so far' "$(h logs "a/$n" 2>e | wc -c) $(cat e)" '8000 so far'
+h logs "a/$n" >o 2>e
+is 'logs again: says that it was given back' "$? $(wc -c <o) $(grep -c output_limit e) $(grep -c 'so far' e)" '125 0 1 1'
+h rm -f "a/$n"
 
 # rm
 n=$(sleeper a)

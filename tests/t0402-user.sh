@@ -25,7 +25,7 @@ ok 'a sandbox' wait_for 10 eval '[ "$(sh_me "cat b/state")" = running ]'
 is 'a command' "$(sh_me 'echo "id -u; cat /proc/self/uid_map; exit 3" > b/exec/new; cat b/exec/last/stdout b/exec/last/code' | tr -s ' \n' ' ')" \
 	'0 0 4321 1 3 '
 is 'another user there is not' "$(sh_me "echo '{\"cmd\":\"id\",\"user\":\"nobody\"}' > b/exec/new; jq -r .error b/exec/last/result.json")" \
-	"look up the user 'nobody': Invalid argument"
+	"the sandbox has no id for the user 'nobody'"
 mkdir -p "$W/src" && echo hello >"$W/src/f" && chown -R 4321:4321 "$W/src"
 is 'a directory of his, to be read' "$(me env HUTCH="$T" "$W/bin/hutch" run --mount "$W/src:/src" -- cat /src/f </dev/null)" hello
 like 'and not to be written' "$(me env HUTCH="$T" "$W/bin/hutch" run --mount "$W/src:/src" -- touch /src/f </dev/null 2>&1)" 'Read-only'

@@ -219,6 +219,8 @@ static int dispatch(int argc, char **argv, struct err *err)
 	cmd = find(argv[at]);
 	if (!cmd)
 		return err_say(err, EINVAL, "'%s' is no command (try 'hutch --help')", argv[at]);
+	if (help && at + 1 < argc)
+		return err_say(err, EINVAL, "help: it takes one command (try 'hutch --help')");
 	if (!help)
 		return cmd->run(cmd, argc - at, argv + at, err);
 	show_help(cmd);

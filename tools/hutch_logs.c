@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -33,25 +34,38 @@ enum { OUT, ERR, STREAMS };
 static const char *const stream_name[STREAMS] = { "stdout", "stderr" };
 
 struct logs {
-	int fd[STREAMS]; /* owned, non-blocking; -1: at its end */
-	char *piece;     /* owned */
+	int fd[STREAMS];     /* owned, non-blocking; -1: at its end */
+	off_t left[STREAMS]; /* that it has now; what comes meanwhile is for who follows */
+	char *piece;         /* owned */
 };
 
-/* Writes what is there. 0, or a negative errno. */
-static int pass_on(struct logs *l, int i, struct err *err)
+static int say_read(int code, const char *name, struct err *err)
 {
-	for (;;) {
-		ssize_t n = read(l->fd[i], l->piece, PIECE);
+	if (code == ENOENT || code == ESTALE)
+		return err_say(err, code, "it was removed");
+	if (code == EIO)
+		return err_say(
+			err, code,
+			"'%s' cannot be read from its beginning: what was read is given back to "
+			"the disk when more than output_limit comes, see hutch(5), STREAMS",
+			name);
+	return err_set(err, code, "read '%s'", name);
+}
+
+/* Writes what is there, or of it what `left` has. 0, or a negative errno. */
+static int pass_on(struct logs *l, int i, bool following, struct err *err)
+{
+	while (following || l->left[i] > 0) {
+		size_t want = following || l->left[i] > PIECE ? PIECE : (size_t)l->left[i];
+		ssize_t n = read(l->fd[i], l->piece, want);
 		int r;
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return 0;
-		if (n < 0 && (errno == ENOENT || errno == ESTALE))
-			return err_say(err, errno, "it was removed");
 		if (n < 0)
-			return err_set(err, errno, "read '%s'", stream_name[i]);
+			return say_read(errno, stream_name[i], err);
 		if (n == 0) {
 			close_auto(&l->fd[i]);
 			return 0;
@@ -60,7 +74,9 @@ static int pass_on(struct logs *l, int i, struct err *err)
 		if (r < 0)
 			return err_set(err, -r, "write to standard %s",
 				       i == OUT ? "output" : "error");
+		l->left[i] -= n;
 	}
+	return 0;
 }
 
 /* poll() does not see our output's reader go away while nothing comes; so it is asked for too. */
@@ -82,7 +98,7 @@ static int follow(struct logs *l, struct err *err)
 			return hutch_end_by_signal(SIGPIPE);
 		for (int i = 0; i < STREAMS && r == 0; i++)
 			if (pfd[i].revents)
-				r = pass_on(l, i, err);
+				r = pass_on(l, i, true, err);
 	}
 	return r;
 }
@@ -94,14 +110,19 @@ static int show(const struct hutch_target *t, bool following, struct err *err)
 
 	for (int i = 0; i < STREAMS && r == 0; i++) {
 		char path[sizeof("exec//stdout") + NAME_MAX_LEN];
+		struct stat st;
 
 		(void)snprintf(path, sizeof(path), "%s/%s", t->path, stream_name[i]);
 		l.fd[i] = openat(t->box_fd, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-		if (l.fd[i] < 0)
+		if (l.fd[i] < 0 || fstat(l.fd[i], &st) < 0)
 			r = err_set(err, errno, "open '%s'", stream_name[i]);
+		else
+			l.left[i] = st.st_size;
 	}
 	for (int i = 0; i < STREAMS && r == 0; i++)
-		r = pass_on(&l, i, err);
+		r = pass_on(&l, i, following, err);
+	if (r == -EIO && l.fd[ERR] >= 0) /* of stdout: that is no reason to keep stderr back */
+		(void)pass_on(&l, ERR, false, NULL);
 	if (r == 0 && following)
 		r = follow(&l, err);
 	close_auto(&l.fd[OUT]);

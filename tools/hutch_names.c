@@ -89,7 +89,7 @@ static int exec_missing(const struct hutch_root *root, const struct hutch_target
 		return err_say(
 			err, ENOENT,
 			"'%s/last': there is none: you have started no command there, or the "
-			"last one was refused (see %s/error)",
+			"last one was removed, or refused (see %s/error)",
 			t->box, root->path);
 	if (code == ENOENT || code == ENOTDIR)
 		return err_say(err, ENOENT,
@@ -100,6 +100,8 @@ static int exec_missing(const struct hutch_root *root, const struct hutch_target
 
 static int find_exec(const struct hutch_root *root, struct hutch_target *t, struct err *err)
 {
+	char inside[sizeof(t->path) + 2];
+
 	if (strcmp(t->exec, "last") == 0) {
 		char name[NAME_MAX_LEN + 1];
 		ssize_t n = readlinkat(t->box_fd, "exec/last", name, sizeof(name) - 1);
@@ -112,7 +114,9 @@ static int find_exec(const struct hutch_root *root, struct hutch_target *t, stru
 	(void)snprintf(t->path, sizeof(t->path), "exec/%s", t->exec);
 	if (name_fault(t->exec))
 		return err_say(err, EINVAL, "'%s/%s': %s", t->box, t->exec, name_fault(t->exec));
-	return faccessat(t->box_fd, t->path, X_OK, AT_EACCESS) < 0
+	/* With the dot what is no directory is ENOTDIR: exec/new, for one. */
+	(void)snprintf(inside, sizeof(inside), "%s/.", t->path);
+	return faccessat(t->box_fd, inside, X_OK, AT_EACCESS) < 0
 		       ? exec_missing(root, t, errno, err)
 		       : 0;
 }
