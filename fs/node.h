@@ -203,4 +203,5 @@ void events_attr(struct tree *, const struct node_ref *, const struct caller *, 
 void cmd_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void input_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void output_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
+void result_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);
 void arrival_attr(struct tree *, const struct node_ref *, const struct caller *, struct stat *);

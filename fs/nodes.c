@@ -274,8 +274,10 @@ const struct node_def node_table[] = {
 		.names = CACHE_STATIC,
 		.attrs = CACHE_SHORT,
 		.ops = &result_ops,
+		.attr = result_attr,
 		.doc = "blocks until there is a result",
-		.reads = "One JSON object.  What was not collected is null, never 0.",
+		.reads = "One JSON object.  What was not collected is null, never 0.  st_size is 0 until "
+			 "it is there.",
 		.errors = "EAGAIN, no result yet on a non-blocking handle, too many of this user's requests "
 			  "wait, or no command was written to the node yet; EINTR, a signal came.",
 		.polls = "Readable when there is a result.",
@@ -287,6 +289,7 @@ const struct node_def node_table[] = {
 		.names = CACHE_STATIC,
 		.attrs = CACHE_SHORT,
 		.ops = &code_ops,
+		.attr = result_attr,
 		.doc = "blocks like result.json, then one line as `$?` would be",
 		.reads = "0 to 255; 128 + n for a signal, 124 for a timeout, 125 for failures of hutch "
 			 "and lost commands, 126 and 127 for what could not be started.",

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 
 #include "fs/tree.h"
 #include "sandbox/exec.h"
@@ -134,6 +135,22 @@ static ssize_t code_read(struct node_io *io, struct err *err)
 {
 	(void)err;
 	return read_when_done(io, code_print);
+}
+
+/* tar and rsync take the size for what there is to be copied. */
+void result_attr(struct tree *tree, const struct node_ref *ref, const struct caller *who,
+		 struct stat *st)
+{
+	struct exec *x = ref->exec;
+	size_t json = arrival_result_size(x);
+
+	(void)tree;
+	(void)who;
+	if (!json)
+		return;
+	st->st_size = ref->id == NODE_EXEC_CODE ? snprintf(NULL, 0, "%d\n", x->result.code)
+						: (off_t)json + 1; /* with its newline */
+	st->st_mtim = st->st_ctim = x->result.finished_at;
 }
 
 const struct node_ops result_ops = { .read = result_read, .ready = done_ready };

@@ -97,5 +97,7 @@ bool arrival_has(const struct arrival_reader *, uint64_t off);
 uint32_t arrival_ready(const struct arrival_reader *);
 /* The size so far. The frames that it counts do not grow any more. */
 uint64_t arrival_size(struct exec *, bool frames);
+/* Of the result's text; 0: there is none yet. */
+size_t arrival_result_size(struct exec *);
 /* Will it not grow any more? */
 bool arrival_is_whole(const struct exec *, bool frames);

@@ -89,20 +89,29 @@ static int print_exit(struct exec *ex, struct buf *out)
 	return 0;
 }
 
+size_t arrival_result_size(struct exec *ex)
+{
+	struct arrival *a = &ex->arrival;
+
+	if (ex->state == EXEC_DONE && !a->exit_len) {
+		auto_buf struct buf text = { 0 };
+
+		(void)print_exit(ex, &text);
+	}
+	return ex->state == EXEC_DONE ? a->exit_len : 0;
+}
+
 uint64_t arrival_size(struct exec *ex, bool frames)
 {
 	struct arrival *a = &ex->arrival;
+	size_t result;
 
 	if (frames && ex->state != EXEC_DONE)
 		(void)arrival_fix(ex); /* who was told a size may go on reading there */
 	if (!frames || ex->state != EXEC_DONE)
 		return bytes_end(ex, frames);
-	if (!a->exit_len) {
-		auto_buf struct buf text = { 0 };
-
-		(void)print_exit(ex, &text);
-	}
-	return a->frames_end + (a->exit_len ? FRAME_HEADER_LEN + a->exit_len : 0);
+	result = arrival_result_size(ex);
+	return a->frames_end + (result ? FRAME_HEADER_LEN + result : 0);
 }
 
 /* --- the pieces --- */

@@ -1,8 +1,8 @@
 #!/bin/bash
-# A read gives all that is there, as of an ordinary file: tar takes less for the end.  And what it has
-# not given has not been read.
+# A read gives all that is there, as of an ordinary file: tar takes less for the end, and rsync the
+# size.  And what a read has not given has not been read.
 . "$(dirname "$0")/lib.sh"
-need root fuse python3 tar
+need root fuse python3 tar rsync
 
 start_hutchd
 box b
@@ -38,7 +38,7 @@ whole() { # WHAT REQUEST
 	run b "$2" 60
 	is "$1: it ended" "$C" 0
 	is "$1: no read is short" "$(timeout 60 python3 "$W/short.py" "$X"/{stdout,stderr,output,frames} 2>&1)" ''
-	for f in stdout output frames; do
+	for f in stdout output frames result.json code; do
 		is "$1: tar takes $f" "$(tarred $f)" ''
 		forget
 		is "$1: tar takes $f from the disk" "$(tarred $f)" ''
@@ -47,6 +47,9 @@ whole() { # WHAT REQUEST
 whole 'two lines' 'echo out; echo err >&2'
 whole 'lines on both' 'i=0; while [ $i -lt 2000 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done'
 whole 'bulk on both' 'head -c 5000001 /dev/urandom; head -c 3000001 /dev/urandom >&2; head -c 300001 /dev/urandom'
+is 'the size of a result' "$(stat -c %s "$X/result.json" "$X/code")" "$(cat "$X/result.json" | wc -c; cat "$X/code" | wc -c)"
+timeout 60 rsync -a --exclude={stdin,input,ctl,hold} "$X/" "$W/copy"
+for f in stdout stderr output frames result.json code; do ok "rsync takes $f" cmp "$X/$f" "$W/copy/$f"; done
 
 # While it is written too: all that a file is said to have is there in one read.
 n=$(node b 'while :; do echo 123456789012345; done')
