@@ -178,7 +178,7 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_SHORT,
 		.target = last_target,
 		.doc = "symbolic link to this user's newest node",
-		.errors = "ENOENT, there is none, or the user's last command was refused.",
+		.errors = "ENOENT, there is none, or the user's last command was refused or removed.",
 	},
 	[NODE_EXEC] = {
 		.shown = "N",
