@@ -317,7 +317,8 @@ const struct node_def node_table[] = {
 		.errors = "EINVAL, no such verb, signal or key, or a value that does not fit: none of "
 			  "that write has run.  EBUSY, set after the command was written.  "
 			  "ENOTTY, winsize of a command without a terminal; EAGAIN, winsize before "
-			  "there is one, or close-stdin when it takes no more.",
+			  "there is one, or close-stdin before the command is written, or when a "
+			  "terminal takes no more.",
 		.polls = "Always writable.",
 	},
 	[NODE_EVENTS] = {

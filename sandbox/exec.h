@@ -151,7 +151,8 @@ int exec_kill(struct exec *, struct err *);
  * over: nothing happens, 0. */
 int exec_winsize(struct exec *, uint16_t rows, uint16_t cols, struct err *);
 /* `close-stdin`: a pipe is at its end from here on; at a terminal the end-of-file character is
- * typed, and it goes on. EAGAIN: the terminal takes no more. Twice is harmless. */
+ * typed, and it goes on. EAGAIN: the terminal takes no more, or there is no command yet. Twice is
+ * harmless. */
 int exec_end_stdin(struct exec *, struct err *);
 
 /* Whoever writes to stdin through a handle brackets that with these.

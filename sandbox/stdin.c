@@ -63,6 +63,9 @@ void exec_close_stdin(struct exec *ex)
 
 int exec_end_stdin(struct exec *ex, struct err *err)
 {
+	if (ex->unwritten)
+		return err_say(err, EAGAIN, "close-stdin: '%s' has no command yet: set stdin null",
+			       ex->name);
 	if (ex->request.pty.on)
 		return pty_type_eof(ex, err);
 	exec_close_stdin(ex);

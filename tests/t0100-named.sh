@@ -139,6 +139,12 @@ timeout 5 bash -c "echo lost > $E/later/stdin" 2>/dev/null
 timeout 5 bash -c "echo cat > $E/later/cmd; : >> $E/later/stdin; echo found > $E/later/stdin"
 is 'a write that was too early has not ended it' "$(timeout 10 cat "$E/later/stdout")" found
 
+mkdir "$E/soon"
+refused 'close-stdin that is too early' EAGAIN "echo close-stdin > $E/soon/ctl"
+said 'says what to do' EAGAIN 'set stdin null'
+timeout 5 bash -c "echo cat > $E/soon/cmd; echo more > $E/soon/stdin"
+is 'and has ended nothing' "$(timeout 10 cat "$E/soon/stdout")" more
+
 # id: the same in one step.
 is 'an id is the name, and the same request runs once' "$(timeout 10 python3 - "$E/new" <<'X'
 import os, sys
