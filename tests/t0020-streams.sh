@@ -73,7 +73,7 @@ like 'a read that is interrupted says EINTR' "$(timeout 10 python3 - "$x/stdout"
 import ctypes, os, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)
 signal.signal(signal.SIGALRM, lambda *a: None); signal.siginterrupt(signal.SIGALRM, True)
-fd = os.open(sys.argv[1], os.O_RDONLY); signal.setitimer(signal.ITIMER_REAL, 0.5)
+fd = os.open(sys.argv[1], os.O_RDONLY); signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
 print(libc.read(fd, ctypes.create_string_buffer(10), 10), os.strerror(ctypes.get_errno()))
 X
 )" '-1 Interrupted system call'

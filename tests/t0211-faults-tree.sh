@@ -116,9 +116,8 @@ os.close(fd)
 class Came(Exception): pass
 def handler(*_): raise Came()
 signal.signal(signal.SIGALRM, handler)
-signal.setitimer(signal.ITIMER_REAL, 0.2)
 fd = os.open(path, os.O_RDONLY)
-try: os.pread(fd, 100, skip); said += " read"
+try: signal.setitimer(signal.ITIMER_REAL, 0.2); os.pread(fd, 100, skip); said += " read"
 except Came: said += " EINTR"
 os.lseek(fd, skip, 0)
 p = select.poll(); p.register(fd, select.POLLIN)

@@ -162,7 +162,7 @@ signal.signal(signal.SIGALRM, lambda *a: None); signal.siginterrupt(signal.SIGAL
 fd = os.open(sys.argv[1], os.O_WRONLY)
 size = os.stat(sys.argv[1]).st_size
 for want in (True, False):
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
     n = libc.pwrite(fd, b"x" * 500000, ctypes.c_size_t(500000), ctypes.c_long(size))
     after = os.stat(sys.argv[1]).st_size
     print(0 < n < 500000 if want else (n, os.strerror(ctypes.get_errno())), after - size == max(n, 0))
