@@ -51,7 +51,7 @@ void stream_spool_name(const struct stream *st, char out[SPOOL_NAME_LEN])
 
 	at = stpcpy(text_put_u32(at, st->exec->sandbox->serial), "/spool/");
 	at = text_put_u32(at, st->exec->serial);
-	(void)strcpy(at, st->which == EXEC_STDOUT ? ".out" : ".err");
+	memcpy(at, st->which == EXEC_STDOUT ? ".out" : ".err", sizeof(".out"));
 }
 
 /* --- its life --- */
