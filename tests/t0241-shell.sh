@@ -2,7 +2,7 @@
 # hutch shell, by a terminal: tmux types and looks. vim, top, less, Ctrl-C, Ctrl-Z, resizing, the
 # escapes, and that the terminal is as it was whatever ended it.
 . "$(dirname "$0")/lib.sh"
-need root fuse userns jq tmux vim less top pgrep
+need root fuse userns jq tmux vim less top pgrep dash
 
 start_hutchd
 box b
@@ -142,6 +142,39 @@ line 'exit 5'
 left 'the exit status is its' 5
 is 'the node is gone' "$(find "$T/b/exec" -mindepth 1 -maxdepth 1 -type d)" ''
 
+# Who was started with it stops with it, or its terminal would be nobody's.
+line 'sh -c "hutch shell b; echo be""hind"'
+wait_for 10 eval "screen | grep -q ':.*# *$'"
+keys Enter '~' C-z
+shows '~^Z in a script stops the script' 'Stopped +sh -c'
+restored '~^Z in a script'
+line fg
+line 'exit 0'
+shows 'fg: it goes on as well' '^behind$'
+clear_screen
+# What has been done to the terminal meanwhile stays.
+line 'dash -i'
+enter b
+keys Enter '~' C-z
+shows '~^Z under dash' 'Stopped +hutch shell b'
+line 'stty -ixon; fg'
+line 'exit 0'
+prompt outer
+line "stty -a | grep -o -- ' -ixon'; stty ixon; exit"
+shows 'the terminal is as it was left at ~^Z' '^ -ixon$'
+clear_screen
+# In a window of its own there is nobody who would let it go on.
+tm new-window -d -t p:7 "HUTCH=$T exec $BUILD/hutch shell b"
+window() { tm capture-pane -p -t p:7; }
+wait_for 10 eval "window | grep -q '#'"
+tm send-keys -t p:7 Enter '~' C-z
+tm send-keys -t p:7 -l 'echo st''ill'
+tm send-keys -t p:7 Enter
+ok '~^Z in a window of its own: it goes on' wait_for 10 eval "window | grep -x still"
+tm send-keys -t p:7 -l exit
+tm send-keys -t p:7 Enter
+ok 'and its window closes' wait_for 10 eval '! tm list-panes -t p:7'
+
 enter b
 line 'sleep 6502'
 wait_for 5 pgrep -f '^sleep 6502'
@@ -184,6 +217,7 @@ line 'exit 7'
 left 'SIGSTOP, then fg' 7
 enter b
 echo kill >"$T/b/exec/last/ctl"
+shows 'killed: told on a line of its own' '^hutch: shell: .sh.: it was killed'
 left 'the command is killed' 137
 line 'hutch shell b -- no-such-program'
 shows 'a program that is not there' "no-such-program.: no such program"
@@ -234,7 +268,7 @@ shows 'another terminal' '^outer>'
 outer before
 enter b
 crash_hutchd
-shows 'hutchd dies' "the hutchd of .* has died"
+shows 'hutchd dies' "^hutch: the hutchd of .* has died"
 left 'hutchd dies' 125
 end_tmux
 start_hutchd # cleans up behind the one that died

@@ -46,6 +46,7 @@ struct pump {
 	char *buf;            /* owned, PUMP_BUF bytes */
 	size_t at, len;       /* what is still to be written: buf[at] to buf[len - 1] */
 	uint64_t total;       /* bytes read so far */
+	char last;            /* of them, the last */
 	uint64_t limit;       /* the stream is over when so many were read */
 	bool over;
 	int read_errno, write_errno; /* why it is over; 0: it came to the end */
@@ -108,7 +109,7 @@ static bool pump_fill(struct pump *p)
 {
 	uint64_t left = p->limit - p->total;
 	size_t room = pump_room(p);
-	char *to;
+	char *to, *from;
 	ssize_t n;
 
 	if (left == 0) {
@@ -121,8 +122,10 @@ static bool pump_fill(struct pump *p)
 	memmove(p->buf, p->buf + p->at, p->len);
 	p->at = 0;
 	to = p->buf + p->len;
-	n = read(p->from, p->typing ? to + 1 : to, left < room ? (size_t)left : room);
+	from = p->typing ? to + 1 : to;
+	n = read(p->from, from, left < room ? (size_t)left : room);
 	if (n > 0) {
+		p->last = from[n - 1];
 		p->len += p->typing ? relay_typed(p->typing, to, (size_t)n) : (size_t)n;
 		p->total += (uint64_t)n;
 		return true;
@@ -435,6 +438,7 @@ int relay_run(const struct relay_plan *plan, struct relay_outcome *ret, struct e
 		while (n == 0 && !relay_over(&r));
 	if (n < 0 || r.outcome.how == RELAY_PIPE_CLOSED)
 		relay_kill(&r);
+	r.outcome.in_line = r.pump[PUMP_OUT].total > 0 && r.pump[PUMP_OUT].last != '\n';
 	for (int i = 0; i < PUMP_COUNT; i++)
 		pump_done(&r.pump[i]);
 	close_auto(&r.code_fd);

@@ -15,8 +15,9 @@ enum relay_end {
 
 struct relay_outcome {
 	enum relay_end how;
-	int code;    /* RELAY_RESULT: what the node `code` says; RELAY_INTERRUPTED: 128 + signal */
-	bool killed; /* it was we who killed the command */
+	int code;     /* RELAY_RESULT: what the node `code` says; RELAY_INTERRUPTED: 128 + signal */
+	bool killed;  /* it was we who killed the command */
+	bool in_line; /* its standard output does not end with a newline */
 };
 
 /* Blocks the signals that a relay forwards (not those that this process was started to ignore), so

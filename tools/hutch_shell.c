@@ -93,10 +93,21 @@ static void come_back(struct shell *sh)
 	resize(sh);
 }
 
-static void suspend(struct shell *sh)
+/* Stops `whom`, as kill(2) names it, as a terminal would: so not where nobody is left who could let
+ * it go on, as in a window of its own. */
+static void suspend(struct shell *sh, pid_t whom)
 {
+	sigset_t set;
+
 	terminal_put_back(sh);
-	(void)raise(SIGSTOP);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	(void)kill(whom, SIGTSTP);
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* here it stops */
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	/* In front we may have been given another terminal to put back; else its modes are not for us. */
+	if (tcgetpgrp(STDIN_FILENO) == getpgrp())
+		(void)tcgetattr(STDIN_FILENO, &sh->was);
 	come_back(sh);
 }
 
@@ -118,7 +129,7 @@ static bool on_key(struct hutch_keys *keys, enum hutch_key key)
 	case HUTCH_KEY_END:
 		return false;
 	case HUTCH_KEY_SUSPEND:
-		suspend(sh);
+		suspend(sh, 0); /* those who were started with us too: it is their terminal */
 		break;
 	case HUTCH_KEY_HELP:
 		show_help();
@@ -142,7 +153,7 @@ static bool on_signal(struct relay_typing *typing, int sig)
 	if (sig == SIGWINCH)
 		resize(sh);
 	else if (sig == SIGTSTP)
-		suspend(sh);
+		suspend(sh, getpid());
 	else if (sig == SIGCONT)
 		come_back(sh);
 	else
@@ -209,8 +220,8 @@ static int relay(struct shell *sh, int signals, struct relay_outcome *outcome, s
 	resize(sh); /* it may have changed since the request */
 	r = relay_run(&plan, outcome, err);
 	terminal_put_back(sh);
-	if (outcome->how != RELAY_RESULT)
-		(void)!write(STDERR_FILENO, "\n", 1); /* its last line may have no end */
+	if (outcome->in_line && (r < 0 || outcome->how != RELAY_RESULT || outcome->code >= 124))
+		(void)!write(STDERR_FILENO, "\n", 1); /* for what is said behind it */
 	return r;
 }
 
