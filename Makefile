@@ -3,6 +3,8 @@
 #	SAN=1		AddressSanitizer and UBSan, in a build directory of its own
 #	WERROR=1	warnings are errors (what CI does)
 #	B=DIR		another build directory
+#	CC, PKG_CONFIG	for another machine: see CONTRIBUTING.md
+#	RUN=EMULATOR	what runs the programs made for another machine
 #	PREFIX, DESTDIR	where `make install` puts things
 #	ROOMS="base fs"	only these for lint and format
 #	T=SECONDS	how long fuzz-NAME runs
@@ -176,15 +178,15 @@ $B/manpage: $(call obj,tools/manpage.c) $(libs)
 	$(CC) $(LD_ALL) $^ -o $@ $(LIBS)
 $B/docs/%: docs/%.in $B/manpage
 	@mkdir -p $(@D)
-	$B/manpage $< > $@
+	$(RUN) $B/manpage $< > $@
 docs: $(pages) ## the man pages
 
 # ---- tests ----
 
 export UBSAN_OPTIONS ?= print_stacktrace=1
 
-run_unit   = prove -j$(jobs) --exec '' $(units)
-run_replay = for r in $(replays); do $$r tests/fuzz/corpus/$${r\#\#*/replay_} || exit 1; done
+run_unit   = prove -j$(jobs) --exec '$(RUN)' $(units)
+run_replay = for r in $(replays); do $(RUN) $$r tests/fuzz/corpus/$${r\#\#*/replay_} || exit 1; done
 run_tree   = tests/run $B
 
 # One recipe, so that with -j the parts still come one after the other.
