@@ -144,6 +144,8 @@ struct disk_files {
 	} open[DISK_FILES_MAX];
 };
 void disk_files_init(struct disk_files *, int dirfd);
+/* `r` says that there are no descriptors, and there are some now: what needed one may be tried again. */
+bool disk_files_spare(struct disk_files *, int r);
 /* To read from: a descriptor or a negative errno. */
 int disk_files_open(struct disk_files *, const char *name);
 /* A memfd with what there is of these bytes, or a negative errno. */

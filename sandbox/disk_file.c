@@ -43,6 +43,17 @@ static void forget_below(struct disk_files *files, const char *name)
 	}
 }
 
+bool disk_files_spare(struct disk_files *files, int r)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < DISK_FILES_MAX && (r == -EMFILE || r == -ENFILE); i++) {
+		any |= files->open[i].name != NULL;
+		forget(&files->open[i]);
+	}
+	return any;
+}
+
 static struct disk_open *oldest(struct disk_files *files)
 {
 	struct disk_open *old = files->open;
@@ -56,10 +67,18 @@ static struct disk_open *oldest(struct disk_files *files)
 	return old;
 }
 
+static int open_to_write(struct disk_files *files, const char *name, int flags)
+{
+	int fd = openat(files->dirfd, name,
+			flags | O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
 int disk_files_get(struct disk_files *files, const char *name, bool truncate)
 {
-	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
 	struct disk_open *o;
+	int fd;
 
 	for (size_t i = 0; !truncate && i < DISK_FILES_MAX; i++) {
 		o = &files->open[i];
@@ -70,18 +89,19 @@ int disk_files_get(struct disk_files *files, const char *name, bool truncate)
 	}
 	if (truncate)
 		forget_below(files, name);
+	fd = open_to_write(files, name, truncate ? O_TRUNC : 0);
+	if (disk_files_spare(files, fd))
+		fd = open_to_write(files, name, truncate ? O_TRUNC : 0);
+	if (fd < 0)
+		return fd;
 	o = oldest(files);
 	forget(o);
 	o->name = strdup(name);
-	if (!o->name)
+	if (!o->name) {
+		(void)close(fd);
 		return -ENOMEM;
-	o->fd = openat(files->dirfd, name, flags | (truncate ? O_TRUNC : 0), 0600);
-	if (o->fd < 0) {
-		int code = errno;
-
-		free(TAKE_PTR(o->name));
-		return -code;
 	}
+	o->fd = fd;
 	o->used = ++files->clock;
 	return o->fd;
 }
@@ -165,7 +185,7 @@ static int if_there(int r)
 	return r == -ENOENT || r == -ENOTDIR ? 0 : r;
 }
 
-int disk_files_do(struct disk_files *files, const struct disk_record *const *run, size_t n)
+static int do_once(struct disk_files *files, const struct disk_record *const *run, size_t n)
 {
 	const struct disk_record *rec = run[0];
 	const char *name = disk_record_name(rec);
@@ -188,4 +208,11 @@ int disk_files_do(struct disk_files *files, const struct disk_record *const *run
 		break;
 	}
 	return -EINVAL;
+}
+
+int disk_files_do(struct disk_files *files, const struct disk_record *const *run, size_t n)
+{
+	int r = do_once(files, run, n);
+
+	return disk_files_spare(files, r) ? do_once(files, run, n) : r;
 }

@@ -9,7 +9,7 @@
 #include "sandbox/disk_spool.h"
 #include "sandbox/fds.h"
 
-static int ask(const struct disk_pump *p, enum disk_asks what, unsigned flags)
+static int send_ask(const struct disk_pump *p, enum disk_asks what, unsigned flags, bool pipe)
 {
 	struct disk_ask msg = {
 		.asks = what,
@@ -19,12 +19,16 @@ static int ask(const struct disk_pump *p, enum disk_asks what, unsigned flags)
 		.limit = p->limit,
 		.behind = p->behind,
 	};
-	bool start = what == DISK_ASKS_PUMP;
 
 	if (!p->disk->src.live)
 		return -EPIPE; /* the next writer is asked anew */
 	memcpy(msg.name, p->name, sizeof(msg.name));
-	return fds_send(p->disk->src.fd, &msg, sizeof(msg), &p->fd, start);
+	return fds_send(p->disk->src.fd, &msg, sizeof(msg), &p->fd, pipe);
+}
+
+static int ask(const struct disk_pump *p, enum disk_asks what, unsigned flags)
+{
+	return send_ask(p, what, flags, what == DISK_ASKS_PUMP);
 }
 
 static bool runs(const struct disk_pump *p)
@@ -119,14 +123,23 @@ void disk_flow_said(struct disk *d, const struct disk_message *msg)
 	}
 }
 
+/* If too many descriptors are on their way it hears of it without its pipe, says how far the file goes, and
+ * that it has stopped. */
+static void resume(struct disk_pump *p)
+{
+	unsigned flags = DISK_ASKS_RESUME | (p->drops ? (unsigned)DISK_PUMP_DROPS : 0);
+
+	if (ask(p, DISK_ASKS_PUMP, flags) < 0)
+		(void)send_ask(p, DISK_ASKS_PUMP, flags, false);
+}
+
 /* A new writer goes on where the file ends: what the last one has moved is in it. */
 void disk_flow_again(struct disk *d)
 {
 	struct disk_pump *p;
 
 	list_for_each (p, &d->pumps, link) {
-		(void)ask(p, DISK_ASKS_PUMP,
-			  DISK_ASKS_RESUME | (p->drops ? (unsigned)DISK_PUMP_DROPS : 0));
+		resume(p);
 		if (p->settling)
 			(void)ask(p, DISK_ASKS_SETTLE, 0);
 		if (p->stopping)

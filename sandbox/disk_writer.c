@@ -126,11 +126,28 @@ static void keep_descriptors(struct disk_writer_plan *plan)
 
 /* --- saying --- */
 
+static int send_to(struct writer *w, const struct disk_message *msg, int fd)
+{
+	int r = 0;
+
+	do {
+		if (!w->alone)
+			r = fds_send(w->plan.sock, msg, sizeof(*msg), &fd, fd >= 0);
+	} while (r == -EINTR);
+	return r;
+}
+
 static void say(struct writer *w, const struct disk_message *msg, int fd)
 {
-	/* hutchd has gone: its socket will say so too. */
-	while (!w->alone && fds_send(w->plan.sock, msg, sizeof(*msg), &fd, fd >= 0) == -EINTR)
-		;
+	struct disk_message without = *msg;
+	int r = send_to(w, msg, fd);
+
+	/* hutchd may have gone: its socket will say so too. Else too many descriptors are on their way, and
+	 * whoever waits for this one must not wait for ever. */
+	if (r == 0 || fd < 0)
+		return;
+	(void)err_set(&without.err, -r, "pass a descriptor on");
+	(void)send_to(w, &without, -1);
 }
 
 static void say_room(struct writer *w)
@@ -170,6 +187,8 @@ static bool read_next(struct writer *w)
 	if (!w->fetch_n)
 		return false;
 	fd = w->alone ? -1 : disk_files_fetch(f->fd, f->off, (size_t)f->len);
+	if (disk_files_spare(&w->files, fd))
+		fd = disk_files_fetch(f->fd, f->off, (size_t)f->len);
 	if (fd < 0)
 		(void)err_set(&msg.err, -fd, "read from the state directory");
 	say(w, &msg, fd);
@@ -191,8 +210,10 @@ static bool hear(struct writer *w)
 
 	if (n == -EAGAIN || n == -EINTR)
 		return false;
-	if (n == -EMFILE) /* it is here all the same, and told that there was no pipe with it */
+	if (n == -EMFILE) { /* it is here all the same, and told that there was no pipe with it */
 		n = (ssize_t)sizeof(ask);
+		(void)disk_files_spare(&w->files, -EMFILE); /* for the next one */
+	}
 	if (n <= 0) {
 		w->alone = true;
 		w->gone_at = ev_now();
@@ -273,19 +294,26 @@ static void move_tail(struct writer *w)
 	say_room(w);
 }
 
+static int answer(struct writer *w, const struct disk_record *rec, int *ret_fd, struct err *err)
+{
+	*ret_fd = -1;
+	*err = (struct err){ 0 };
+	if (rec->what == DISK_OPEN)
+		return *ret_fd = disk_files_open(&w->files, disk_record_name(rec));
+	if (rec->number >= w->plan.jobs_n)
+		return -EINVAL;
+	return w->plan.jobs[rec->number](w->plan.job_arg, w->plan.dirfd, disk_record_data(rec),
+					 rec->len, ret_fd, err);
+}
+
 /* What is answered. */
 static void do_job(struct writer *w, struct disk_record *rec)
 {
 	struct disk_message msg = { .says = DISK_SAYS_DONE, .ticket = rec->ticket };
-	int fd = -1, r;
+	int fd, r = answer(w, rec, &fd, &msg.err);
 
-	if (rec->what == DISK_OPEN)
-		r = fd = disk_files_open(&w->files, disk_record_name(rec));
-	else if (rec->number < w->plan.jobs_n)
-		r = w->plan.jobs[rec->number](w->plan.job_arg, w->plan.dirfd, disk_record_data(rec),
-					      rec->len, &fd, &msg.err);
-	else
-		r = -EINVAL;
+	if (disk_files_spare(&w->files, r))
+		r = answer(w, rec, &fd, &msg.err);
 	if (r < 0 && !msg.err.code)
 		(void)err_set(&msg.err, -r, "state directory");
 	mark_done(rec);
