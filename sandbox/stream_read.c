@@ -90,7 +90,8 @@ void stream_close(struct stream_reader *rd)
 
 	if (!st)
 		return;
-	disk_cancel(stream_disk(st), &rd->fetch);
+	if (rd->fetch.ticket) /* else the engine may have gone */
+		disk_cancel(stream_disk(st), &rd->fetch);
 	close_auto(&rd->fetched);
 	rd->stream = NULL;
 	list_del(&rd->link);

@@ -13,6 +13,7 @@
 /* What fails. The functions below take the place of libc's, here and in the engine. */
 static struct {
 	bool no_memfd; /* EMFILE */
+	bool cold;     /* nothing is in the kernel's cache: EAGAIN */
 	int adds;      /* so many sources are watched, and then one is not: ENOSPC; -1: all are */
 	const char *
 		gone; /* the end of a name that cannot be opened, if it must be there; NULL: none */
@@ -43,6 +44,14 @@ ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t at)
 		return -1;
 	}
 	return syscall(SYS_pwritev, fd, iov, n, (long)at, 0L);
+}
+
+ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
+	if (!inject.cold || !(flags & RWF_NOWAIT))
+		return syscall(SYS_preadv2, fd, iov, n, (long)at, 0L, flags);
+	errno = EAGAIN;
+	return -1;
 }
 
 int memfd_create(const char *name, unsigned flags)
@@ -381,6 +390,38 @@ static void test_not_watched(struct engine *eng)
 	}
 }
 
+/* Who reads, and waits for the disk, when all ends: for the opening of a spool, or for its bytes. */
+static void test_read_closed(void)
+{
+	static const char *const what[] = { "an opening", "a fetch" };
+	char byte;
+
+	for (int i = 0; i < 2; i++) {
+		struct engine *eng = open_engine();
+		struct sandbox *sb =
+			running(eng, i ? "{\"name\":\"read1\"}" : "{\"name\":\"read0\"}");
+		struct exec *ex = run(sb, "[\"echo\",\"x\"]");
+		pid_t writer = disk_writer_pid(eng->disk);
+		struct stream_reader rd;
+
+		ok(turn_until(exec_over(ex)), "closed: %s: it is over", what[i]);
+		(void)disk_wait(eng->disk, 20000);
+		(void)disk_has_room(eng->disk, 0); /* looks how far the writer is */
+		stream_open(&rd, &ex->stream[EXEC_STDOUT]);
+		ok(!i || turn_until(stream_read(&rd, &byte, 1, 0) == 1), "closed: read before");
+		inject.cold = true;
+		(void)kill(writer, SIGSTOP);
+		is_int(stream_read(&rd, &byte, 1, 0), -EAGAIN, "closed: %s is waited for", what[i]);
+		inject.cold = false;
+		sandbox_remove(sb);
+		engine_close(eng);
+		(void)kill(writer, SIGCONT);
+		stream_close(&rd);
+		exec_unref(ex);
+		ok(turn_until(waitpid(writer, NULL, WNOHANG) != 0), "closed: the writer ends");
+	}
+}
+
 /* rmdir may have been answered before process 1 is reaped. */
 static void test_killed_removing(void)
 {
@@ -430,6 +471,7 @@ int main(void)
 	test_rewrite_fails(&eng);
 	engine_close(eng);
 	test_ttl_closed();
+	test_read_closed();
 	test_killed_removing();
 	return engine_test_end();
 }

@@ -196,6 +196,112 @@ static void test_index_removed(void)
 	end(&w);
 }
 
+/* --- who leaves while the disk is asked --- */
+
+static void stop_writer(bool stop)
+{
+	(void)kill(disk_writer_pid(eng.disk), stop ? SIGSTOP : SIGCONT);
+}
+
+/* Until all that was asked is answered, whoever wants to hear it. */
+static void writer_goes_on(void)
+{
+	stop_writer(false);
+	(void)disk_wait(eng.disk, PATIENCE_MS);
+	for (int64_t end = ev_now() + 50000000; ev_now() < end;)
+		(void)ev_turn(&loop, 10);
+}
+
+static int fds(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A handle goes while its spool is opened, or read; its node may go before. */
+static void test_leaves(bool opening, bool removed)
+{
+	const char *what = opening ? "leaves an opening" : "leaves a fetch";
+	struct writer w;
+	struct stream *st;
+	struct stream_reader rd, other;
+	int before = fds();
+
+	begin_closed(&w, 7600);
+	streams_end(&w);
+	close_readers(&w); /* else somebody has it open */
+	st = &w.ex->stream[EXEC_STDOUT];
+	stream_open(&rd, st);
+	if (!opening)
+		ok(get(&rd) == -EAGAIN && told(w.ex) && get(&rd) == LEN, "%s: read before", what);
+	shared->cold = true;
+	stop_writer(true);
+	is_int(get(&rd), -EAGAIN, "%s: the writer is asked", what);
+	if (removed)
+		retain_forget(st);
+	stream_close(&rd);
+	writer_goes_on();
+	is_int(st->spool, -1, "%s: nobody has it open", what);
+	stream_open(&other, st);
+	stop_writer(true);
+	(void)get(&other);
+	stop_writer(false);
+	ok(removed || told(w.ex), "%s: who comes later is served", what);
+	shared->cold = false;
+	is_int(get(&other), removed ? -EIO : LEN, "%s: or told that it is gone", what);
+	stream_close(&other);
+	open_readers(&w);
+	end(&w);
+	is_int(fds(), before, "%s: no descriptor is left", what);
+}
+
+/* The last reference goes with a handle that waits for an opening: nothing is told to what is not there. */
+static void test_dropped(void)
+{
+	struct writer w;
+	struct stream_reader rd;
+	int before = fds();
+
+	begin_closed(&w, 7700);
+	streams_end(&w);
+	stop_writer(true);
+	stream_open(&rd, &w.ex->stream[EXEC_STDOUT]);
+	is_int(get(&rd), -EAGAIN, "dropped: the writer is asked");
+	stream_close(&rd);
+	end(&w);
+	writer_goes_on();
+	is_int(fds(), before, "dropped: no descriptor is left");
+}
+
+static void test_index_leaves(void)
+{
+	struct writer w;
+	char bytes[100];
+	int before = fds();
+
+	many_pieces(&w, 7800);
+	for (int fetch = 0; fetch < 2; fetch++) {
+		ok(!fetch || look(&w, &w.rd[1], 0, 10), "index: read before");
+		ok((w.ex->arrival.fd >= 0) == fetch, "index: so it is open");
+		shared->cold = true;
+		stop_writer(true);
+		is_int(arrival_read(&w.rd[1], bytes, 10, 100000), -EAGAIN,
+		       "index: the writer is asked");
+		ok(fetch ? w.rd[1].fetch.ticket : w.ex->arrival.opening.ticket, "index: for that");
+		close_readers(&w);
+		writer_goes_on();
+		is_int(w.ex->arrival.fd, -1, "index: nobody has it open");
+		shared->cold = false;
+		open_readers(&w);
+	}
+	ok(look(&w, &w.rd[1], 0, 10), "index: who comes later is served");
+	end(&w);
+	is_int(fds(), before, "index: no descriptor is left");
+}
+
 int main(void)
 {
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -208,6 +314,10 @@ int main(void)
 	test_removed();
 	test_removed_first();
 	test_index_removed();
+	for (int i = 0; i < 4; i++)
+		test_leaves(i & 1, i & 2);
+	test_dropped();
+	test_index_leaves();
 	ok(arrival_test_end(), "cleaned up");
 	return tap_done();
 }
