@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -132,6 +133,14 @@ static int write_run(int fd, struct iovec *iov, size_t n, uint64_t off)
 	return 0;
 }
 
+/* Less than so many bytes are in it. */
+static bool is_short_of(int fd, uint64_t off)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 || (uint64_t)st.st_size < off;
+}
+
 static int do_write(struct disk_files *files, const struct disk_record *const *run, size_t n)
 {
 	struct iovec iov[IOV_MAX];
@@ -140,11 +149,22 @@ static int do_write(struct disk_files *files, const struct disk_record *const *r
 
 	if (fd < 0)
 		return fd;
+	/* What it did not take is lost: whoever finds the file must not take a hole for it. */
+	if (run[0]->flags & DISK_LOSSY && is_short_of(fd, run[0]->off))
+		return -EIO;
 	for (size_t i = 0; i < n; i++)
 		if (run[i]->len)
 			iov[used++] = (struct iovec){ (char *)(uintptr_t)disk_record_data(run[i]),
 						      run[i]->len };
 	return write_run(fd, iov, used, run[0]->off);
+}
+
+void disk_files_cut(struct disk_files *files, const struct disk_record *rec)
+{
+	int fd = disk_files_get(files, disk_record_name(rec), false);
+
+	if (fd >= 0 && !is_short_of(fd, rec->off))
+		(void)!ftruncate(fd, (off_t)rec->off); /* failing leaves bytes that are right */
 }
 
 static int do_rename(struct disk_files *files, const struct disk_record *rec)

@@ -127,7 +127,8 @@ void disk_flow_said(struct disk *d, const struct disk_message *msg)
  * that it has stopped. */
 static void resume(struct disk_pump *p)
 {
-	unsigned flags = DISK_ASKS_RESUME | (p->drops ? (unsigned)DISK_PUMP_DROPS : 0);
+	unsigned flags = DISK_ASKS_RESUME | (p->drops ? (unsigned)DISK_PUMP_DROPS : 0) |
+			 (p->flags & DISK_PUMP_LOST);
 
 	if (ask(p, DISK_ASKS_PUMP, flags) < 0)
 		(void)send_ask(p, DISK_ASKS_PUMP, flags, false);

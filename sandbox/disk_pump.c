@@ -3,6 +3,9 @@
  * A pump begins when all that was put before it has been written (so that when both processes are
  * killed at once a spool loses its end, and nothing in the middle), takes PER_TURN bytes each turn, and says how
  * far it is when its pipe is empty, when something about it changes, and else every SAY_NS.
+ *
+ * Bytes of which the disk does not take one are thrown away from that one on, since what
+ * follows would not be at its place in the stream: a spool never has a gap.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +37,8 @@ struct pump {
 	bool drops, settling;
 	bool resumed; /* its offset is where the file ends */
 	bool empty;   /* nothing was in its pipe the last time */
+	bool looked;  /* its file reaches to its offset */
+	bool lost;    /* what comes has no place any more */
 	char name[DISK_NAME_MAX];
 };
 
@@ -104,6 +109,8 @@ static void begin(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 			      .said = ask->off,
 			      .limit = ask->limit,
 			      .behind = ask->behind,
+			      .flags = ask->flags & DISK_PUMP_LOST,
+			      .lost = ask->flags & DISK_PUMP_LOST,
 			      .resumed = ask->flags & DISK_ASKS_RESUME,
 			      .drops = ask->flags & DISK_PUMP_DROPS };
 
@@ -164,6 +171,7 @@ static ssize_t throw_away(struct pump *p, size_t len)
 	if (n <= 0)
 		return n < 0 ? -errno : 0;
 	p->flags |= DISK_PUMP_LOST;
+	p->lost = true;
 	if (p->settling) /* what was in the pipe is less by so much, or comes to its end never */
 		p->settle -= (uint64_t)n < p->settle - p->off ? (uint64_t)n : p->settle - p->off;
 	return n;
@@ -177,10 +185,20 @@ static uint64_t room(const struct pump *p)
 	return limit > p->off ? limit - p->off : 0;
 }
 
-/* The same. */
+/* What was put before it may not be there: the disk did not take it, or has not yet. */
+static void look_for_gap(struct pump *p, int spool)
+{
+	struct stat st;
+
+	p->looked = true;
+	if (fstat(spool, &st) < 0 || (uint64_t)st.st_size < p->off)
+		p->lost = true;
+}
+
+/* As throw_away(). */
 static ssize_t move(struct disk_pumps *all, struct pump *p)
 {
-	int spool = disk_files_get(all->files, p->name, false);
+	int spool = p->lost ? -EIO : disk_files_get(all->files, p->name, false);
 	uint64_t most = room(p);
 	loff_t at = (loff_t)p->off;
 	ssize_t n;
@@ -190,6 +208,10 @@ static ssize_t move(struct disk_pumps *all, struct pump *p)
 	most = most < PER_TURN ? most : PER_TURN;
 	if (disk_is_short(spool))
 		return spool;
+	if (spool >= 0 && !p->looked) {
+		look_for_gap(p, spool);
+		return 1; /* and look again */
+	}
 	if (spool < 0 || (p->drops && !most))
 		return throw_away(p, WASTE);
 	n = splice(p->fd, NULL, spool, &at, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
@@ -288,6 +310,7 @@ void disk_pumps_last(struct disk_pumps *all)
 		if (!p->ticket)
 			continue;
 		begin_settling(all, p);
+		p->looked = true; /* what was put before it may come behind it */
 		while (p->off < p->settle && move(all, p) > 0)
 			;
 		close_auto(&p->fd);

@@ -19,8 +19,8 @@
  * name any more.
  *
  * What the disk will not take (a limit on the size of files, damage) is lost, and `lost` is set: the
- * stream is truncated there.  What a full one does not take, or a writer without a descriptor, stays
- * in the ring until it does.
+ * stream is truncated there: the file ends there too, and nothing is written behind a gap.  What a full
+ * one does not take, or a writer without a descriptor, stays in the ring until it does.
  */
 #pragma once
 
@@ -86,7 +86,7 @@ bool disk_is_cached(int fd, size_t len, uint64_t off);
 
 enum disk_pump_flags {
 	DISK_PUMP_ENDED = 1 << 0,   /* the pipe is at its end; nothing follows */
-	DISK_PUMP_LOST = 1 << 1,    /* bytes were thrown away */
+	DISK_PUMP_LOST = 1 << 1,    /* bytes were thrown away, and all that follow are */
 	DISK_PUMP_LIMIT = 1 << 2,   /* it has come to the limit, and waits for another one */
 	DISK_PUMP_SETTLED = 1 << 3, /* what was in the pipe at disk_pump_settle() is in the spool */
 	DISK_PUMP_STOPPED = 1 << 4, /* the pipe is the owner's again; nothing follows */

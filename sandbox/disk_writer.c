@@ -374,6 +374,8 @@ static void do_run(struct writer *w, uint64_t head)
 		r = disk_files_do(&w->files, run, n);
 	}
 	held = r < 0 && (!lossy || r == -ENOSPC || r == -EDQUOT || disk_is_short(r));
+	if (r < 0 && !held)
+		disk_files_cut(&w->files, run[0]);
 	for (size_t i = 0; i < n; i++) {
 		struct disk_record *rec = at(w, w->scan);
 

@@ -3,7 +3,7 @@
  * Two limits: a stream keeps output_limit bytes, a sandbox limits.output of all its
  * streams together.  Below both nothing is ever given back.
  *
- *	own limit		"drop" throws more away.  "wait" stalls the stream: its pipe is
+ *	own limit		"drop" throws away all that follows.  "wait" stalls the stream: its pipe is
  *				left full, until readers have consumed some, and that goes.
  *	the sandbox's limit	the output of commands that are over goes first, the oldest
  *				first, but for requests with `keep`; with none left a running

@@ -180,7 +180,7 @@ static void on_lost(struct disk_spool *bytes)
 	struct stream *st = container_of(bytes, struct stream, bytes);
 	struct exec *ex = exec_ref(st->exec);
 
-	st->truncated = st->lost = true;
+	st->truncated = true;
 	if (bytes->lost_at < st->size)
 		st->size = bytes->lost_at;
 	if (st->given > st->size)
@@ -221,16 +221,14 @@ static ssize_t drain(struct stream *st, size_t len, bool beyond)
 	uint64_t room = beyond && !drops ? UINT64_MAX : retain_room(st);
 	ssize_t n;
 
-	if (st->lost)
+	if (st->truncated) /* it would be at a place that is not its own */
 		return throw_away(st, len);
 	if (!room)
 		return drops ? throw_away(st, len) : pipe_empty(st) ? -EAGAIN : -EDQUOT;
 	n = take(st, len < room ? len : (size_t)room);
 	/* A full disk does not stop the command, a slow one does. */
-	if (n == -ENOBUFS && disk_fault(stream_disk(st), NULL) < 0) {
-		st->lost = true;
+	if (n == -ENOBUFS && disk_fault(stream_disk(st), NULL) < 0)
 		return throw_away(st, len);
-	}
 	if (n >= 0 || n == -EAGAIN || n == -ENOBUFS || st->tty)
 		return n;
 	return throw_away(st, len);

@@ -32,7 +32,7 @@ struct stream {
 	uint64_t given;       /* bytes below it were given back to the disk: reading them is EIO */
 	bool ended;           /* no more bytes will come */
 	bool full;            /* bytes wait in its pipe until a reader has consumed some */
-	bool truncated;       /* bytes were lost: dropped, or the state directory took no more */
+	bool truncated;       /* what came behind `size` is lost: dropped, or not taken */
 	struct timespec changed_at;
 	struct list changed; /* watches: more bytes, or the end */
 
@@ -51,7 +51,6 @@ struct stream {
 	bool settling, widened;
 	bool tty;            /* src is a terminal's master */
 	bool gone;           /* all of it was given up, with its file */
-	bool lost;           /* the disk did not take what comes behind `size` */
 	unsigned open_fails; /* how often `spool` could not be opened */
 };
 

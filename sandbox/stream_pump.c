@@ -70,7 +70,7 @@ static void on_changed(struct disk_pump *pump)
 	struct stream *st = container_of(pump, struct stream_pump, pump)->stream;
 	struct exec *ex = exec_ref(st->exec);
 	unsigned flags = pump->flags;
-	bool more = pump->size > st->size && !st->lost;
+	bool more = pump->size > st->size && !st->truncated;
 
 	if (more) {
 		uint64_t had = st->size;
@@ -106,7 +106,7 @@ void stream_pump_start(struct stream *st)
 	};
 	struct stream_pump *p;
 
-	if (st->tty || st->lost || !room || (start.drops && !retain_has_all(st)))
+	if (st->tty || st->truncated || !room || (start.drops && !retain_has_all(st)))
 		return;
 	p = calloc(1, sizeof(*p));
 	if (!p)

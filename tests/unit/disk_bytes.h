@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/unit/disk.h"
@@ -24,6 +25,18 @@ static inline uint64_t size_of(const char *name)
 static inline char byte_at(uint64_t off)
 {
 	return (char)(off * 7 + off / 251);
+}
+
+/* The most that a file of the writer may have: what is over fails, but not as on a full disk. */
+static inline void fsize_limit(struct disk *d, rlim_t most)
+{
+	struct rlimit lim;
+
+	if (prlimit(disk_writer_pid(d), RLIMIT_FSIZE, NULL, &lim) < 0)
+		abort();
+	lim.rlim_cur = most < lim.rlim_max ? most : lim.rlim_max;
+	if (prlimit(disk_writer_pid(d), RLIMIT_FSIZE, &lim, NULL) < 0)
+		abort();
 }
 
 static inline void make_pipe(int fd[2])

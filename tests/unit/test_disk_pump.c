@@ -213,6 +213,65 @@ static void test_unlink(void)
 	is_int(left, 0, "unlink: it stays away");
 }
 
+/* --- a disk that does not take all --- */
+
+static bool is_taken(int fd)
+{
+	int left = 0;
+
+	return ioctl(fd, FIONREAD, &left) == 0 && left == 0;
+}
+
+/* What comes behind bytes that were lost is not at its place in the stream, so it is lost too, also
+ * when there is room again, and for the next writer. */
+static void test_gap(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2];
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 10000);
+	(void)start(d, &f, &(struct disk_pump_start){ "gap", fd[0], 0, 1 << 20, false });
+	ok(turn_until(f.pump.size == 10000), "gap: pumped");
+	fsize_limit(d, 10000);
+	(void)put_bytes(fd[1], 10000, 5000);
+	ok(turn_until(f.seen & DISK_PUMP_LOST), "gap: bytes are lost");
+	ok(turn_until(is_taken(fd[0])), "gap: the command goes on");
+	fsize_limit(d, RLIM_INFINITY);
+	(void)put_bytes(fd[1], 15000, 5000);
+	ok(turn_until(is_taken(fd[0])), "gap: when there is room too");
+	(void)kill(disk_writer_pid(d), SIGKILL);
+	(void)put_bytes(fd[1], 20000, 5000);
+	ok(turn_until(is_taken(fd[0])), "gap: so it does with the next writer");
+	disk_pump_settle(&f.pump);
+	ok(turn_until(f.seen & DISK_PUMP_SETTLED), "gap: settled");
+	(void)close(fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "gap: to the end");
+	is_int((long long)f.pump.size, 10000, "gap: what is in front of it is all there is");
+	is_int((long long)size_of("gap"), 10000, "gap: in the file too");
+	disk_free(d);
+	(void)close(fd[0]);
+}
+
+/* Nor does a pump begin behind bytes that came to the file never. */
+static void test_gap_before(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f;
+	int fd[2];
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 5000, 5000);
+	(void)start(d, &f, &(struct disk_pump_start){ "before", fd[0], 5000, 1 << 20, false });
+	ok(turn_until(f.seen & DISK_PUMP_LOST), "gap in front: lost");
+	(void)close(fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "gap in front: to the end");
+	is_int((long long)size_of("before"), 0, "gap in front: nothing is behind it");
+	disk_free(d);
+	(void)close(fd[0]);
+}
+
 /* --- deaths --- */
 
 static void test_writer_dies(void)
@@ -338,6 +397,8 @@ int main(void)
 	test_limit();
 	test_settle();
 	test_unlink();
+	test_gap();
+	test_gap_before();
 	test_writer_dies();
 	test_writer_untold();
 	test_writer_settles();

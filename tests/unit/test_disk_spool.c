@@ -115,6 +115,33 @@ static void test_put(void)
 	disk_free(d);
 }
 
+/* What comes behind bytes that the disk did not take is not written: whoever finds the file finds the
+ * front of the stream, and nothing else. */
+static void test_gap(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	static char bytes[4000];
+	struct disk_bytes b = { .name = "gap", .bytes = bytes, .len = sizeof(bytes) };
+	struct disk_spool sp;
+
+	disk_spool_init(d, &sp, 0, NULL);
+	fsize_limit(d, 10000);
+	for (int i = 0; i < 5; i++) {
+		for (size_t at_byte = 0; at_byte < sizeof(bytes); at_byte++)
+			bytes[at_byte] = byte_at(sp.size + at_byte);
+		(void)disk_spool_put(d, &sp, &b);
+		is_int(disk_wait(d, PATIENCE_MS), 0, "gap: done");
+		if (i == 2)
+			fsize_limit(d, RLIM_INFINITY);
+	}
+	ok(turn_until(sp.lost), "gap: bytes are lost");
+	is_int((long long)sp.lost_at, 8000, "gap: from there on");
+	is_int((long long)size_of("gap"), 8000, "gap: and nothing is behind it");
+	is_int(wrong_in("gap"), 0, "gap: in front of it all is right");
+	disk_spool_done(d, &sp);
+	disk_free(d);
+}
+
 /* Round and round the ring, while a reader follows. */
 static void test_follow(void)
 {
@@ -291,6 +318,7 @@ int main(void)
 		return 1;
 	test_fill();
 	test_put();
+	test_gap();
 	test_follow();
 	test_fetch();
 	test_many();
