@@ -16,7 +16,8 @@
  *
  * What a restart would have to guess differently is kept, in the journal or in the
  * file, before it is served: see arrival_read.c.  What the writer has in its memory is
- * kept.  A reader waits while there is no room for that, but a disk that takes no more
+ * kept.  What a stream has lost keeps its place if somebody may have seen it, and cannot be read
+ * there.  A reader waits while there is no room for that, but a disk that takes no more
  * makes it served all the same.  A block that is full and finds no room waits in the
  * open part, where more than one piece of a stream become one: unseen, since reading
  * it waits, or fails.
@@ -172,6 +173,20 @@ void arrival_add(struct exec *ex, enum exec_stream which, uint64_t n)
 	watch_fire_all(&a->changed);
 }
 
+void arrival_lost(struct exec *ex, enum exec_stream which)
+{
+	struct arrival *a = &ex->arrival;
+	uint64_t size = ex->stream[which].size, fixed = a->end.pos[which];
+
+	if (a->looked || ex->state == EXEC_DONE) {
+		if (arrival_fix(ex) == 0)
+			(void)arrival_keep(ex, true);
+	} else if (fixed + a->open[which] > size) {
+		a->open[which] = size > fixed ? size - fixed : 0;
+	}
+	watch_fire_all(&a->changed);
+}
+
 /* --- kept for the next hutchd --- */
 
 void arrival_kept(struct exec *ex)
@@ -283,6 +298,14 @@ void arrival_parse(struct exec *ex, const char *text)
 	}
 }
 
+/* Can the next hutchd not see from the streams alone where `frames` end? */
+bool arrival_tells_end(const struct exec *ex)
+{
+	const struct arrival *a = &ex->arrival;
+
+	return a->frames_told || a->pieces.len || arrival_index_any(a) || ex->result.streams_open;
+}
+
 /* Where in `frames` the result lies, of pieces that may go on behind it. */
 static uint64_t find_frames_end(struct exec *ex)
 {
@@ -315,7 +338,8 @@ void arrival_restore(struct exec *ex)
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		if (ex->stream[i].size > a->end.pos[i])
 			a->open[i] = ex->stream[i].size - a->end.pos[i];
-	a->frames_end = find_frames_end(ex);
+	if (!a->frames_told)
+		a->frames_end = find_frames_end(ex);
 	close_auto(&a->fd);
 	arrival_kept(ex);
 	settle(ex);

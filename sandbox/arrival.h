@@ -41,9 +41,11 @@ struct arrival {
 	uint64_t kept[EXEC_STREAM_COUNT]; /* up to where the next hutchd would find the pieces */
 
 	uint64_t frames_end; /* when DONE: where the exit frame begins */
+	bool frames_told;    /* the journal has that number */
 	size_t exit_len;     /* of its payload; 0: not looked at yet */
 	int fd;              /* of the file, to read; -1: nobody has needed it */
 	unsigned readers;
+	bool looked; /* somebody has had it open */
 	struct list
 		changed; /* watches: more bytes, an end, the result, or what the disk was asked for */
 

@@ -287,6 +287,8 @@ static int get_block(struct arrival_block *block, uint32_t number, size_t len)
 		return -EIO;
 	block->number = number;
 	get_mark(&block->begin, block->bytes);
+	if (number && !block->begin.frames) /* it never came to the disk */
+		return -EIO;
 	block->pieces = block->bytes + ARRIVAL_HEADER;
 	block->len = len - ARRIVAL_HEADER;
 	return 0;
@@ -349,6 +351,10 @@ int arrival_block_find(struct exec *ex, struct arrival_reader *rd, bool frames, 
 		if (r < 0)
 			break;
 		get_mark(&mark, bytes);
+		if (!mark.frames) {
+			r = -EIO;
+			break;
+		}
 		if (arrival_offset(&mark, frames) > off) {
 			s.high = mid;
 			continue;

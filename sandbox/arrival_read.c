@@ -5,6 +5,9 @@
  * have ended.  `frames` cuts each piece into frames, and is over with the result:
  * its bytes are those up to the result, one exit frame, and the end.
  *
+ * What is not there any more is EIO at its place, and never something else: bytes that were
+ * given back, bytes that were lost, and all that blocks of the index knew that are lost.
+ *
  * A read serves nothing that a next hutchd would put together differently: see
  * keep_before().
  */
@@ -118,13 +121,21 @@ uint64_t arrival_size(struct exec *ex, bool frames)
 
 static int enter_block(struct walk *w, uint32_t number)
 {
-	int r = arrival_block_read(w->ex, w->rd, number, &w->block);
-
-	if (r < 0)
-		return r;
 	w->at = 0;
-	w->mark = w->block.begin;
-	return 0;
+	return arrival_block_read(w->ex, w->rd, number, &w->block);
+}
+
+/* From the end of one. */
+static int enter_next(struct walk *w)
+{
+	const struct arrival_mark *begin = &w->block.begin;
+	int r = enter_block(w, w->block.number + 1);
+
+	if (r == 0 && (begin->frames != w->mark.frames ||
+		       begin->pos[EXEC_STDOUT] != w->mark.pos[EXEC_STDOUT] ||
+		       begin->pos[EXEC_STDERR] != w->mark.pos[EXEC_STDERR]))
+		return -EIO; /* pieces between them are lost */
+	return r;
 }
 
 /* The piece that begins at w->mark. 1; 0: there is none; negative errno. */
@@ -143,7 +154,7 @@ static int piece_at(struct walk *w, struct arrival_piece *ret, size_t *ret_len)
 			return 1;
 		if (w->block.number == w->ex->arrival.block)
 			return arrival_piece_open(w->ex, &w->mark, ret);
-		r = enter_block(w, w->block.number + 1);
+		r = enter_next(w);
 		if (r < 0)
 			return r;
 	}
@@ -166,6 +177,7 @@ static int walk_to(struct walk *w, const struct arrival_cursor *last, uint64_t o
 		r = enter_block(w, number);
 	if (r < 0)
 		return r;
+	w->mark = w->block.begin;
 	if (last->block == number && arrival_offset(&last->mark, w->frames) <= off) {
 		w->at = last->at;
 		w->mark = last->mark;
@@ -181,12 +193,18 @@ static int walk_to(struct walk *w, const struct arrival_cursor *last, uint64_t o
 
 /* --- the bytes --- */
 
+/* The index knows more than the stream has: it was given back, or lost. */
+static bool is_gone(const struct stream *st, uint64_t off)
+{
+	return off < st->given || off >= st->size;
+}
+
 /* At least one byte, or an error; -EAGAIN: the disk is asked for them. */
 static ssize_t read_spool(struct stream_reader *rd, void *bytes, size_t len, uint64_t off)
 {
-	ssize_t n = stream_look(rd, bytes, len, off);
+	ssize_t n = is_gone(rd->stream, off) ? -EIO : stream_look(rd, bytes, len, off);
 
-	return n ? n : -EIO; /* the index knows more than the spool has */
+	return n ? n : -EIO; /* somebody has cut the spool */
 }
 
 static ssize_t read_bytes(struct walk *w, enum exec_stream which, void *bytes, size_t len,
@@ -223,6 +241,8 @@ static ssize_t read_frame(struct walk *w, const struct arrival_piece *p, void *b
 	size_t left = FRAME_HEADER_LEN + payload - at;
 
 	if (at < FRAME_HEADER_LEN) {
+		if (is_gone(&w->ex->stream[p->which], w->mark.pos[p->which] + begin))
+			return -EIO;
 		left = FRAME_HEADER_LEN - at;
 		len = len < left ? len : left;
 		memcpy(bytes, header + at, len);
@@ -333,6 +353,7 @@ void arrival_open(struct arrival_reader *rd, struct exec *ex, bool frames)
 	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
 		stream_open(&rd->stream[i], &ex->stream[i]);
 	ex->arrival.readers++;
+	ex->arrival.looked = true;
 }
 
 void arrival_close(struct arrival_reader *rd)

@@ -95,6 +95,8 @@ static int print_finish(const struct exec *ex, struct buf *out)
 
 	if (r == 0)
 		r = exec_result_print(ex, out);
+	if (r == 0 && arrival_tells_end(ex))
+		r = buf_printf(out, ",\"frames\":%" PRIu64, ex->arrival.frames_end);
 	if (r == 0)
 		r = print_arrival(ex, out);
 	return r < 0 ? r : buf_printf(out, "}\n");

@@ -125,6 +125,8 @@ static int load_line(struct loader *l, const char *line, size_t len)
 		if (exec_result_parse(&ex->result, res, NULL) < 0)
 			ex->result.reason = EXEC_LOST;
 		ex->result.code = (int)json_int(doc, "code", 0, 255, 125);
+		ex->arrival.frames_told = cJSON_HasObjectItem(doc, "frames");
+		ex->arrival.frames_end = (uint64_t)json_int(doc, "frames", 0, JSON_INT_MAX, 0);
 	} else if (ex && !idx) {
 		l->stale = true;
 		exec_drop(ex);

@@ -68,6 +68,8 @@ void arrival_init(struct arrival *);
 void arrival_done(struct arrival *);
 /* So many bytes more of one stream are in its spool. */
 void arrival_add(struct exec *, enum exec_stream, uint64_t n);
+/* The last ones of one stream are lost: it has its new size. */
+void arrival_lost(struct exec *, enum exec_stream);
 /* A stream has ended, or the result is there: whoever waits looks again. */
 void arrival_ended(struct exec *);
 /* DONE, and both streams settled: `frames` ends here. */
@@ -82,6 +84,8 @@ bool arrival_is_short(const struct exec *);
 int arrival_print(const struct exec *, struct buf *);
 void arrival_kept(struct exec *);
 void arrival_parse(struct exec *, const char *text);
+/* DONE: is arrival.frames_end to be in the journal? */
+bool arrival_tells_end(const struct exec *);
 /* Finished, from the journal: everything else there is to know, when its result is known. */
 void arrival_restore(struct exec *);
 void arrival_unlink(struct exec *);

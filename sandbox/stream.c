@@ -186,8 +186,10 @@ static void on_lost(struct disk_spool *bytes)
 	if (st->given > st->size)
 		st->given = st->size;
 	retain_count(st);
+	arrival_lost(ex, st->which);
 	if (st->pump) /* it would go on behind a hole */
 		stream_pump_taken_back(st);
+	retain_consumed(st); /* it is not full any more, nor will be */
 	watch_fire_all(&st->changed);
 	exec_unref(ex);
 }

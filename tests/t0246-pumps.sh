@@ -112,3 +112,24 @@ ok "lost: only what is there is counted, $kept" [ "$kept" -gt 0 -a "$kept" -le 1
 is 'lost: the result says so' "$(jq .truncated "$T/l/exec/1/result.json")" true
 is 'lost: a reader comes to the end' "$(timeout 10 cat "$T/l/exec/1/stdout" 2>&1 | sha256sum)" \
 	"$(head -c "$kept" /dev/zero | sha256sum)"
+is 'lost: and one of both streams' "$(timeout 10 cat "$T/l/exec/1/output" 2>&1 | sha256sum)" \
+	"$(head -c "$kept" /dev/zero | sha256sum)"
+like 'lost: frames have their result' "$(timeout 10 cat "$T/l/exec/1/frames" 2>&1 | tr '\0' ' ' | tail -c 2000)" \
+	'"exit_code":3,.*"truncated":true'
+
+# Who has seen them is told of the gap, at once, and the bytes behind it are where they were.
+echo 'head -c 8M /dev/zero; echo behind >&2; exec sleep 600' >"$T/l/exec/new"
+for f in stdout output frames; do
+	timeout 20 cat "$T/l/exec/2/$f" >"$W/lost.$f" 2>"$W/said.$f" &
+	pids[$!]=$f
+done
+ok 'seen: stderr comes' wait_for 10 test -s "$T/l/exec/2/stderr"
+echo kill >"$T/l/exec/2/ctl"
+for p in "${!pids[@]}"; do
+	wait "$p"
+	f=${pids[$p]} status=$?
+	ok "seen: the reader of $f ends" [ "$status" != 124 ]
+	like "seen: $f, at its end or with an error" "$status $(cat "$W/said.$f")" \
+		'^0 $|^1 .*Input/output error$'
+done
+like 'seen: what they had is nothing else' "$(cat "$W"/lost.{stdout,output} | tr -d '\0')" '^(behind)?$'

@@ -166,7 +166,7 @@ static inline void streams_end(struct writer *w)
 
 /* --- as the next hutchd finds it --- */
 
-static inline char *last_idx(void)
+static inline char *last_idx(struct exec *ex)
 {
 	static char text[1 << 20];
 	char *at = text, *found = NULL;
@@ -177,6 +177,11 @@ static inline char *last_idx(void)
 	fd = openat(eng.store.fd, "sandboxes/1/journal", O_RDONLY | O_CLOEXEC);
 	n = read(fd, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
+	while ((at = strstr(at, "\"frames\":"))) {
+		ex->arrival.frames_end = strtoull(at += 9, NULL, 10);
+		ex->arrival.frames_told = true;
+	}
+	at = text;
 	while ((at = strstr(at, "\"idx\":\"")))
 		found = at += 7;
 	if (found)
@@ -188,7 +193,7 @@ static inline char *last_idx(void)
 static inline void restart(struct writer *w, bool lost)
 {
 	struct exec *old = w->ex, *ex = new_exec(old->serial);
-	const char *idx = last_idx();
+	const char *idx = last_idx(ex);
 
 	ex->state = EXEC_DONE;
 	ex->result = old->result;
