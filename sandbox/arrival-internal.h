@@ -29,6 +29,8 @@ bool arrival_piece_open(const struct exec *, const struct arrival_mark *,
 void arrival_advance(struct arrival_mark *, const struct arrival_piece *);
 /* A mark's offset in `output` or `frames`. */
 uint64_t arrival_offset(const struct arrival_mark *, bool frames);
+/* The command is over, and so are its streams. */
+bool arrival_is_over(const struct exec *);
 /* All that came is in pieces, which do not change any more. */
 int arrival_fix(struct exec *);
 
@@ -37,6 +39,10 @@ int arrival_fix(struct exec *);
 void arrival_index_init(struct arrival *);
 /* What was put is written all the same. Twice is harmless. */
 void arrival_index_done(struct arrival *);
+#define ARRIVAL_NAME_LEN 64
+void arrival_index_name(const struct exec *, char out[ARRIVAL_NAME_LEN]);
+/* Bytes that are in the file, or on their way. */
+uint64_t arrival_index_size(const struct arrival *);
 /* Is there a file, or will there be one? */
 bool arrival_index_any(const struct arrival *);
 /* The pieces of the last block are in the file, for the next hutchd; `whole`: no more comes into that block.
@@ -57,3 +63,10 @@ int arrival_block_read(struct exec *, struct arrival_reader *, uint32_t number,
  * arrival_block_read(). */
 int arrival_block_find(struct exec *, struct arrival_reader *, bool frames, uint64_t off,
 		       uint32_t *ret);
+
+/* --- arrival_kept.c --- */
+
+/* There are more bytes in the file, or it is over. */
+void arrival_count(struct exec *);
+/* From the file that a former hutchd has left. */
+void arrival_count_restored(struct exec *, int fd);

@@ -131,6 +131,7 @@ static int next_block(struct exec *ex)
 	a->block++;
 	a->begin = a->end;
 	a->pieces.len = a->saved = 0;
+	arrival_count(ex);
 	return 0;
 }
 
@@ -231,9 +232,10 @@ static void settle(struct exec *ex)
 	(void)arrival_keep(ex, true);
 	if (arrival_index_any(a) && a->saved >= a->pieces.len)
 		buf_done(&a->pieces);
+	arrival_count(ex);
 }
 
-static bool is_over(const struct exec *ex)
+bool arrival_is_over(const struct exec *ex)
 {
 	return ex->state == EXEC_DONE && ex->stream[EXEC_STDOUT].ended &&
 	       ex->stream[EXEC_STDERR].ended;
@@ -241,7 +243,7 @@ static bool is_over(const struct exec *ex)
 
 void arrival_ended(struct exec *ex)
 {
-	if (is_over(ex) && !ex->removed)
+	if (arrival_is_over(ex) && !ex->removed)
 		settle(ex);
 	watch_fire_all(&ex->arrival.changed);
 }

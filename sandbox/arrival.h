@@ -54,6 +54,15 @@ struct arrival {
 	struct disk_done opening; /* `fd` is being opened */
 	unsigned open_fails;      /* how often it could not be */
 	struct watch room;        /* a reader waits until the writer has room for pieces */
+
+	/* private to arrival_kept.c */
+	uint64_t stored; /* what the file is counted for in its sandbox's */
+	uint64_t given;  /* bytes of it that were given back to the disk: whole blocks */
+	bool gone;       /* all of it was given up, with the streams */
+	struct {         /* a block that will be the first one when the streams have got there */
+		uint32_t block;
+		struct arrival_mark begin;
+	} front;
 };
 
 struct arrival_cursor {

@@ -21,7 +21,6 @@
 #include "base/auto.h"
 #include "sandbox/arrival-internal.h"
 
-#define NAME_LEN  64
 #define FETCH_LEN ((size_t)16 * ARRIVAL_BLOCK) /* the next block is likely to be read next */
 
 static struct exec *exec_of(struct arrival *a)
@@ -34,9 +33,10 @@ static struct disk *disk_of(const struct exec *ex)
 	return ex->sandbox->engine->disk;
 }
 
-static void file_name(const struct exec *ex, char out[NAME_LEN])
+void arrival_index_name(const struct exec *ex, char out[ARRIVAL_NAME_LEN])
 {
-	(void)snprintf(out, NAME_LEN, "sandboxes/%u/spool/%u.idx", ex->sandbox->serial, ex->serial);
+	(void)snprintf(out, ARRIVAL_NAME_LEN, "sandboxes/%u/spool/%u.idx", ex->sandbox->serial,
+		       ex->serial);
 }
 
 /* --- its life --- */
@@ -82,12 +82,12 @@ static void on_opened(struct disk_done *done, int fd, const struct err *err)
 static int want_file(struct exec *ex)
 {
 	struct arrival *a = &ex->arrival;
-	char name[NAME_LEN];
+	char name[ARRIVAL_NAME_LEN];
 
 	if (a->fd >= 0)
 		return 0;
 	a->opening.fn = on_opened;
-	file_name(ex, name);
+	arrival_index_name(ex, name);
 	if (!a->opening.ticket && disk_open(disk_of(ex), name, &a->opening, NULL) < 0)
 		return -EIO;
 	return -EAGAIN;
@@ -107,20 +107,21 @@ static int open_file(struct arrival_reader *rd)
 
 void arrival_unlink(struct exec *ex)
 {
-	char name[NAME_LEN];
+	char name[ARRIVAL_NAME_LEN];
 	const struct disk_op op = { .what = DISK_UNLINK, .flags = DISK_MUST, .name = name };
 
-	if (!arrival_index_any(&ex->arrival))
+	arrival_count(ex);
+	if (!arrival_index_any(&ex->arrival) || ex->arrival.gone)
 		return;
 	if (ex->arrival.readers)
 		(void)want_file(ex); /* who has it open reads on */
-	file_name(ex, name);
+	arrival_index_name(ex, name);
 	(void)disk_put(disk_of(ex), &op, NULL);
 }
 
 /* --- to it --- */
 
-static uint64_t size_of(const struct arrival *a)
+uint64_t arrival_index_size(const struct arrival *a)
 {
 	return (uint64_t)a->block * ARRIVAL_BLOCK + (a->saved ? ARRIVAL_HEADER + a->saved : 0);
 }
@@ -128,16 +129,16 @@ static uint64_t size_of(const struct arrival *a)
 static int put(struct exec *ex, const void *bytes, size_t len, bool must)
 {
 	struct arrival *a = &ex->arrival;
-	char name[NAME_LEN];
+	char name[ARRIVAL_NAME_LEN];
 	const struct disk_bytes op = {
 		.name = name, .bytes = bytes, .len = len, .share = ex->sandbox->uid, .must = must
 	};
 
 	if (a->bytes.lost) /* what comes behind a gap is of no use */
 		return -EIO;
-	file_name(ex, name);
+	arrival_index_name(ex, name);
 	if (!a->bytes.ticket)
-		disk_spool_init(disk_of(ex), &a->bytes, size_of(a), NULL);
+		disk_spool_init(disk_of(ex), &a->bytes, arrival_index_size(a), NULL);
 	return disk_spool_put(disk_of(ex), &a->bytes, &op);
 }
 
@@ -299,8 +300,10 @@ int arrival_block_read(struct exec *ex, struct arrival_reader *rd, uint32_t numb
 {
 	const struct arrival *a = &ex->arrival;
 	const uint64_t at = (uint64_t)number * ARRIVAL_BLOCK;
-	size_t len = number < a->block ? ARRIVAL_BLOCK : (size_t)(size_of(a) - at);
+	size_t len = number < a->block ? ARRIVAL_BLOCK : (size_t)(arrival_index_size(a) - at);
 
+	if (at < a->given || a->gone)
+		return -EIO;
 	if (number < a->block || a->saved > a->pieces.len) {
 		int r = read_all(ex, rd, ret->bytes, len, at);
 
@@ -335,6 +338,7 @@ int arrival_block_find(struct exec *ex, struct arrival_reader *rd, bool frames, 
 		       uint32_t *ret)
 {
 	struct arrival_search s;
+	const uint32_t first = (uint32_t)(ex->arrival.given / ARRIVAL_BLOCK);
 	int r = 0;
 
 	if (off >= arrival_offset(&ex->arrival.begin, frames)) {
@@ -342,7 +346,8 @@ int arrival_block_find(struct exec *ex, struct arrival_reader *rd, bool frames, 
 		return 0;
 	}
 	s = search_begin(ex, rd, off);
-	while (r == 0 && s.high - s.low > 1) {
+	s.low = s.low > first ? s.low : first;
+	while (r == 0 && s.high > s.low + 1) {
 		uint32_t half = (s.high - s.low) / 2, mid = s.low + (s.step < half ? s.step : half);
 		unsigned char bytes[ARRIVAL_HEADER];
 		struct arrival_mark mark;
@@ -419,11 +424,13 @@ static int load(struct exec *ex, int fd)
 
 void arrival_index_load(struct exec *ex)
 {
-	char name[NAME_LEN];
+	char name[ARRIVAL_NAME_LEN];
 	auto_close int fd = -1;
 
-	file_name(ex, name);
+	arrival_index_name(ex, name);
 	fd = openat(ex->sandbox->engine->store.fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && load(ex, fd) == 0)
-		ex->arrival.fd = TAKE_FD(fd);
+	if (fd < 0 || load(ex, fd) < 0)
+		return;
+	arrival_count_restored(ex, fd);
+	ex->arrival.fd = TAKE_FD(fd);
 }

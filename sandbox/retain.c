@@ -1,7 +1,8 @@
 /* retain.c - how much output is kept, and what goes when that is too much
  *
  * Two limits: a stream keeps output_limit bytes, a sandbox limits.output of all its
- * streams together.  Below both nothing is ever given back.
+ * streams together, and of the index of their order (arrival_kept.c), which may go
+ * over it by a block.  Below both nothing is ever given back.
  *
  *	own limit		"drop" throws away all that follows.  "wait" stalls the stream: its pipe is
  *				left full, until readers have consumed some, and that goes.
@@ -12,7 +13,7 @@
  * What was consumed: below the lowest place of the sequential readers that are open,
  * or with none open below the furthest that one got.  A shell that reads lines reads
  * a block and seeks back, so the last bytes before a reader's place stay as well,
- * unless the limit itself is small.
+ * unless the limit itself is small, or the sandbox full.
  *
  * A stalled stream is out of the loop: however long nobody reads it costs nothing.
  */
@@ -62,17 +63,25 @@ static void room_later(struct sandbox *sb)
 		ev_defer(sb->engine->loop, &sb->room);
 }
 
+static void count(struct sandbox *sb, uint64_t *stored, uint64_t now)
+{
+	sb->stored += now - *stored;
+	if (now < *stored)
+		room_later(sb);
+	*stored = now;
+}
+
 void retain_count(struct stream *st)
 {
 	struct sandbox *sb = st->exec->sandbox;
 	uint64_t now = written(st) - (sb->engine->store.no_holes ? 0 : st->given);
 
-	if (st->gone)
-		now = 0;
-	sb->stored += now - st->stored;
-	if (now < st->stored)
-		room_later(sb);
-	st->stored = now;
+	count(sb, &st->stored, st->gone ? 0 : now);
+}
+
+void retain_count_index(struct exec *ex, uint64_t bytes)
+{
+	count(ex->sandbox, &ex->arrival.stored, bytes);
 }
 
 void retain_forget(struct stream *st)
@@ -101,6 +110,7 @@ static bool give_up_oldest(struct sandbox *sb)
 			retain_forget(&ex->stream[i]);
 			ex->stream[i].given = ex->stream[i].size;
 		}
+		arrival_give_up(ex);
 		return true;
 	}
 	return false;
@@ -165,10 +175,10 @@ void retain_resume(struct sandbox *sb)
 }
 
 /* Below it all has been consumed. */
-static uint64_t consumed(const struct stream *st)
+static uint64_t consumed(const struct stream *st, uint64_t slack)
 {
 	const struct stream_reader *rd;
-	uint64_t slack = limit_of(st) > SMALL_LIMIT ? SEEK_BACK : 0, lowest = UINT64_MAX;
+	uint64_t lowest = UINT64_MAX;
 
 	list_for_each (rd, &st->readers, link) {
 		uint64_t back = rd->end > slack ? rd->end - slack : 0;
@@ -193,20 +203,35 @@ static void punch(struct stream *st)
 		st->punched = to;
 }
 
+static void give_back(struct stream *st, uint64_t slack)
+{
+	uint64_t to = st->exec->request.keep ? 0 : consumed(st, slack);
+
+	if (to <= st->given)
+		return;
+	st->given = to;
+	punch(st);
+	retain_count(st);
+	arrival_given(st->exec);
+}
+
+/* In a sandbox that is full what the other stream's readers have consumed goes too, and what a shell
+ * may go back to: else a command would wait for readers who wait for it. */
 void retain_consumed(struct stream *st)
 {
-	uint64_t to;
+	const struct sandbox *sb = st->exec->sandbox;
+	struct stream *both = st->exec->stream;
 
-	if (!st->full)
+	if (!both[EXEC_STDOUT].full && !both[EXEC_STDERR].full)
 		return;
-	to = st->exec->request.keep ? 0 : consumed(st);
-	if (to > st->given) {
-		st->given = to;
-		punch(st);
-		retain_count(st);
-	}
-	if (retain_room(st) > 0)
-		resume(st);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		if (both[i].full)
+			give_back(&both[i], limit_of(&both[i]) > SMALL_LIMIT ? SEEK_BACK : 0);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT && sb->stored >= sandbox_limit(sb); i++)
+		give_back(&both[i], 0);
+	for (size_t i = 0; i < EXEC_STREAM_COUNT; i++)
+		if (both[i].full && retain_room(&both[i]) > 0)
+			resume(&both[i]);
 }
 
 void retain_stall(struct stream *st)

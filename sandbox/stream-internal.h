@@ -49,6 +49,8 @@ uint64_t retain_room(const struct stream *);
 bool retain_has_all(const struct stream *);
 /* Its size, or what is left of it, has changed. */
 void retain_count(struct stream *);
+/* The file of the order of both streams takes so much. */
+void retain_count_index(struct exec *, uint64_t bytes);
 /* It is full, and waits for a reader. */
 void retain_stall(struct stream *);
 /* A reader has moved on, or has gone. */
@@ -86,9 +88,13 @@ void arrival_kept(struct exec *);
 void arrival_parse(struct exec *, const char *text);
 /* DONE: is arrival.frames_end to be in the journal? */
 bool arrival_tells_end(const struct exec *);
+/* A stream has given back more to the disk: what of the order is of no use any more goes too. */
+void arrival_given(struct exec *);
 /* Finished, from the journal: everything else there is to know, when its result is known. */
 void arrival_restore(struct exec *);
 void arrival_unlink(struct exec *);
+/* With the streams of a command that is over, and has no readers. */
+void arrival_give_up(struct exec *);
 
 /* --- stdin.c --- */
 

@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/list.h"
+#include "sandbox/jobs.h"
 #include "sandbox/sandbox-internal.h"
 
 static char dir[] = "/tmp/hutch-test-XXXXXX";
@@ -229,7 +230,12 @@ static inline bool arrival_test_begin(void)
 		return false;
 	zombies_init(&eng.zombies, &loop);
 	config = (struct disk_config){
-		.loop = &loop, .zombies = &eng.zombies, .dirfd = eng.store.fd, .keep = -1
+		.loop = &loop,
+		.zombies = &eng.zombies,
+		.dirfd = eng.store.fd,
+		.keep = -1,
+		.jobs = engine_jobs,
+		.jobs_n = JOB_COUNT,
 	};
 	journal.rewritten = UINT64_MAX / 4;
 	box = (struct sandbox){ .engine = &eng, .serial = 1, .journal = &journal };
