@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/watch.h"
+#include "sandbox/disk-internal.h"
 #include "tests/unit/disk_bytes.h"
 
 /* --- pumps --- */
@@ -213,6 +214,99 @@ static void test_unlink(void)
 	is_int(left, 0, "unlink: it stays away");
 }
 
+/* --- as many as there may be, and more --- */
+
+#define MANY (DISK_PUMPS_MAX + 20)
+
+struct many {
+	struct disk *d;
+	struct flow flow[MANY];
+	int fd[MANY][2];
+	uint64_t put[MANY]; /* bytes */
+	char name[MANY][16];
+};
+
+static int start_one(struct many *m, size_t i)
+{
+	return start(m->d, &m->flow[i],
+		     &(struct disk_pump_start){ m->name[i], m->fd[i][0], 0, 1 << 20, false });
+}
+
+static void put_each(struct many *m, size_t from, size_t to, size_t len)
+{
+	for (size_t i = from; i < to; i++)
+		m->put[i] += put_bytes(m->fd[i][1], m->put[i], len);
+}
+
+static bool all_moved(const struct many *m, size_t from, size_t to, unsigned flag)
+{
+	for (size_t i = from; i < to; i++)
+		if (m->flow[i].pump.size != m->put[i] || (m->flow[i].pump.flags & flag) != flag)
+			return false;
+	return true;
+}
+
+/* All at once, while the writer cannot hear; then it does, or is killed and the next one has to. */
+static void settle_all(struct many *m, size_t from, size_t to, int how)
+{
+	pid_t pid = disk_writer_pid(m->d);
+
+	(void)kill(pid, SIGSTOP);
+	put_each(m, from, to, 2000);
+	for (size_t i = from; i < to; i++) {
+		disk_pump_limit(&m->flow[i].pump, 2 << 20);
+		disk_pump_settle(&m->flow[i].pump);
+	}
+	(void)kill(pid, how);
+	ok(turn_until(all_moved(m, from, to, DISK_PUMP_SETTLED)), "many: settled, %s",
+	   how == SIGKILL ? "by the next writer" : "at once");
+}
+
+static void test_many(void)
+{
+	static struct many m;
+	unsigned refused = 0, wrong = 0;
+	const size_t more = MANY - DISK_PUMPS_MAX;
+
+	m.d = begin(1 << 18, -1);
+	for (size_t i = 0; i < MANY; i++) {
+		make_pipe(m.fd[i]);
+		(void)snprintf(m.name[i], sizeof(m.name[i]), "many-%zu", i);
+	}
+	put_each(&m, 0, MANY, 3000);
+	for (size_t i = 0; i < MANY; i++)
+		refused += start_one(&m, i) == -EBUSY;
+	is_int(refused, (long long)more, "many: the ones too many are refused");
+	ok(turn_until(all_moved(&m, 0, DISK_PUMPS_MAX, 0)), "many: the others run");
+	settle_all(&m, 0, DISK_PUMPS_MAX, SIGCONT);
+	for (size_t i = 0; i < more; i++) { /* half of them at their end, half given up */
+		if (i % 2)
+			disk_pump_done(&m.flow[i].pump);
+		else
+			(void)close(m.fd[i][1]);
+	}
+	for (size_t i = 0; i < more; i += 2)
+		ok(turn_until(m.flow[i].seen & DISK_PUMP_ENDED), "many: one ends");
+	refused = 0;
+	for (size_t i = DISK_PUMPS_MAX; i < MANY; i++)
+		refused += start_one(&m, i) != 0;
+	is_int(refused, 0, "many: so there is a place for the others");
+	ok(turn_until(all_moved(&m, more, MANY, 0)), "many: which run");
+	settle_all(&m, more, MANY, SIGKILL);
+	for (size_t i = more; i < MANY; i++)
+		(void)close(m.fd[i][1]);
+	ok(turn_until(all_moved(&m, more, MANY, DISK_PUMP_ENDED)), "many: all end");
+	for (size_t i = 0; i < MANY; i++)
+		wrong += wrong_in(m.name[i]) != 0 || size_of(m.name[i]) != m.put[i];
+	is_int(wrong, 0, "many: each with its own bytes, and all of them");
+	disk_free(m.d);
+	for (size_t i = 0; i < MANY; i++) {
+		(void)close(m.fd[i][0]);
+		if (i < more && i % 2)
+			(void)close(m.fd[i][1]);
+	}
+}
+
 /* --- a disk that does not take all --- */
 
 static bool is_taken(int fd)
@@ -397,6 +491,7 @@ int main(void)
 	test_limit();
 	test_settle();
 	test_unlink();
+	test_many();
 	test_gap();
 	test_gap_before();
 	test_writer_dies();
