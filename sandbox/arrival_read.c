@@ -435,6 +435,9 @@ ssize_t arrival_read(struct arrival_reader *rd, void *bytes, size_t len, uint64_
 					 off + (uint64_t)n - end);
 
 		n = more < 0 && !n ? more : n + (more > 0 ? more : 0);
+		/* What children go on to say is not for it, and must not wait for it. */
+		for (size_t i = 0; more >= 0 && i < EXEC_STREAM_COUNT; i++)
+			stream_leave(&rd->stream[i]);
 	}
 	if (n >= 0)
 		rd->next = off + (uint64_t)n;

@@ -90,5 +90,7 @@ void stream_passed(struct stream_reader *, uint64_t from, uint64_t to);
 ssize_t stream_extent(struct stream_reader *, size_t least, size_t len, uint64_t off, int *ret_fd);
 /* The reader has got so many bytes at `off`. */
 void stream_took(struct stream_reader *, size_t n, uint64_t off);
+/* It goes no further: it holds nothing from now on, as if it were closed. */
+void stream_leave(struct stream_reader *);
 /* Poll mask right now: EPOLLIN, EPOLLHUP. */
 uint32_t stream_ready(const struct stream *, uint64_t off);

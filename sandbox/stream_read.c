@@ -83,6 +83,18 @@ void stream_open(struct stream_reader *rd, struct stream *st)
 	list_add_tail(&st->readers, &rd->link);
 }
 
+void stream_leave(struct stream_reader *rd)
+{
+	struct stream *st = rd->stream;
+
+	if (rd->jumps)
+		return;
+	if (rd->end > st->consumed)
+		st->consumed = rd->end;
+	rd->jumps = true;
+	retain_consumed(st);
+}
+
 void stream_close(struct stream_reader *rd)
 {
 	struct stream *st = rd->stream;

@@ -46,11 +46,34 @@ static void test_full(void)
 	end(&w);
 }
 
+/* Who has come to the result in frames reads no further: it holds nothing of what children that were
+ * left behind say, as if it were closed. */
+static void test_frames_end(void)
+{
+	struct writer w;
+
+	begin(&w, 6);
+	arrival_close(&w.rd[0]);
+	w.ex->request.output_limit = 60000;
+	many(&w, 100);
+	finish(&w);
+	ok(look_at_rest(&w, true), "frames: to their end");
+	many(&w, 50000);
+	w.ex->stream[EXEC_STDOUT].full = true;
+	list_add_tail(&box.stalled, &w.ex->stream[EXEC_STDOUT].stalled);
+	arrival_open(&w.rd[0], w.ex, false);
+	ok(look_at_rest(&w, false), "frames: another one reads output");
+	ok(w.ex->stream[EXEC_STDOUT].given > 20000, "frames: which goes then");
+	list_del(&w.ex->stream[EXEC_STDOUT].stalled);
+	end(&w);
+}
+
 int main(void)
 {
 	if (!arrival_test_begin())
 		return 1;
 	test_full();
+	test_frames_end();
 	ok(arrival_test_end(), "cleaned up");
 	return tap_done();
 }
