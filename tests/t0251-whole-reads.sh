@@ -31,13 +31,13 @@ forget() {
 	local f
 	for f in "$S"/sandboxes/*/spool/*; do dd if="$f" iflag=nocache count=0 status=none; done
 }
-tarred() { timeout 60 tar -C "$X" -cf - "$1" 2>&1 | tar -xOf - 2>&1 | cmp - "$X/$1" 2>&1; }
+tarred() { timeout 120 tar -C "$X" -cf - "$1" 2>&1 | tar -xOf - 2>&1 | cmp - "$X/$1" 2>&1; }
 
 whole() { # WHAT REQUEST
 	local f
 	run b "$2" 60
 	is "$1: it ended" "$C" 0
-	is "$1: no read is short" "$(timeout 60 python3 "$W/short.py" "$X"/{stdout,stderr,output,frames} 2>&1)" ''
+	is "$1: no read is short" "$(timeout 120 python3 "$W/short.py" "$X"/{stdout,stderr,output,frames} 2>&1)" ''
 	for f in stdout output frames result.json code; do
 		is "$1: tar takes $f" "$(tarred $f)" ''
 		forget
@@ -48,15 +48,15 @@ whole 'two lines' 'echo out; echo err >&2'
 whole 'lines on both' 'i=0; while [ $i -lt 2000 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done'
 whole 'bulk on both' 'head -c 5000001 /dev/urandom; head -c 3000001 /dev/urandom >&2; head -c 300001 /dev/urandom'
 is 'the size of a result' "$(stat -c %s "$X/result.json" "$X/code")" "$(cat "$X/result.json" | wc -c; cat "$X/code" | wc -c)"
-timeout 60 rsync -a --exclude={stdin,input,ctl,hold} "$X/" "$W/copy"
+timeout 120 rsync -a --exclude={stdin,input,ctl,hold} "$X/" "$W/copy"
 for f in stdout stderr output frames result.json code; do ok "rsync takes $f" cmp "$X/$f" "$W/copy/$f"; done
 
 # While it is written too: all that a file is said to have is there in one read.
 n=$(node b 'while :; do echo 123456789012345; done')
 ok 'a flood' wait_for 20 eval "[ \$(stat -c %s $E/$n/stdout) -gt 3000000 ]"
-is 'no read of a flood is short' "$(timeout 60 python3 - "$E/$n" 2>&1 <<'X'
+is 'no read of a flood is short' "$(timeout 120 python3 - "$E/$n" 2>&1 <<'X'
 import os, sys
-for i in range(200):
+for i in range(100):
     for f in "stdout", "output", "frames":
         fd = os.open(sys.argv[1] + "/" + f, os.O_RDONLY)
         size = os.fstat(fd).st_size
@@ -88,14 +88,14 @@ if sys.argv[1].endswith("frames"):
 sys.stdout.buffer.write(data)
 X
 # More than a limit and the largest pipe.
-request='{"cmd":"seq -f %07.0f 1 150000 >&2; seq -f %07.0f 150001 300000","output_limit":8000,"stderr":"STDERR"}'
-want=$(seq -f %07.0f 1 300000 | md5sum)
+request='{"cmd":"seq -f %07.0f 1 3000 >&2; seq -f %07.0f 3001 150000","output_limit":8000,"stderr":"STDERR"}'
+want=$(seq -f %07.0f 1 150000 | md5sum)
 for f in output frames; do
 	[ $f = output ] && stderr=merge || stderr=pipe
-	for size in 500 4096 70000; do
+	for size in 1000 4096 70000; do
 		n=$(node b "${request/STDERR/$stderr}")
 		ok "$f by $size: full" wait_for 10 grep -q full "$E/$n/status"
-		is "$f by $size: nothing is lost" "$(timeout 60 python3 "$W/small.py" "$E/$n/$f" $size 2>&1 | md5sum)" "$want"
+		is "$f by $size: nothing is lost" "$(timeout 120 python3 "$W/small.py" "$E/$n/$f" $size 2>&1 | md5sum)" "$want"
 		is "$f by $size: it ended" "$(timeout 10 cat "$E/$n/code")" 0
 	done
 done
