@@ -127,7 +127,7 @@ for kind in v2 v1; do
 		ok "$kind, ${how//"$T"/T}: nor the group" wait_for 10 eval '! left'
 	done <<-X
 		echo kill > %/ctl|/root/hide MARK; sleep 500|killed|137
-		true|{"cmd":"/root/hide MARK; sleep 500","timeout_s":1}|timed_out|124
+		true|{"cmd":"/root/hide MARK; sleep 500","timeout_s":$((2 * ${HUTCH_PATIENCE:-1}))}|timed_out|124
 		echo kill > $T/b/ctl|/root/hide MARK; sleep 500|killed|137
 		rmdir %|/root/hide MARK; sleep 500|-|
 		exec 5> %/hold; exec 5>&-|/root/hide MARK; sleep 500|killed|137
