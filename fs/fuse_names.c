@@ -32,6 +32,20 @@ void fuse_op_forget_multi(fuse_req_t req, size_t n, struct fuse_forget_data *wha
 	fuse_reply_none(req);
 }
 
+/* A file that is open, of a node that is gone: fstat() names the inode only.  NULL: there is none.  Not a
+ * directory, which is gone for whoever walks through it. */
+static const struct handle *find_open(struct fuse_server *srv, fuse_ino_t ino)
+{
+	const struct handles *all = &srv->tree->handles;
+	uint64_t target = alias_target(&srv->aliases, ino);
+
+	for (uint32_t i = 0; target && i < all->n; i++)
+		if (all->slot[i] && tree_ino(&all->slot[i]->ref) == target &&
+		    !S_ISDIR(node_table[all->slot[i]->ref.id].mode))
+			return all->slot[i];
+	return NULL;
+}
+
 void fuse_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fuse_server *srv = fuse_server_of(req);
@@ -42,10 +56,12 @@ void fuse_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int r = 0;
 
 	/* An open file is what it was when it was opened, also if its directory has gone. */
+	if (!h)
+		r = fuse_resolve(srv, ino, &ref);
+	if (r == -ESTALE && (h = find_open(srv, ino)))
+		r = 0;
 	if (h)
 		ref = h->ref;
-	else
-		r = fuse_resolve(srv, ino, &ref);
 	if (r < 0) {
 		(void)fuse_reply_err(req, -r);
 		return;
