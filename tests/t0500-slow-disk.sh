@@ -80,7 +80,7 @@ quick 'a command of the other user' "exec 3<>'$T/calm/exec/new'
 
 # Memory has an end too: who wants to keep more than his part of it waits in his WRITE, and nobody else.
 printf '{"cmd":"true #%s","stdout":"null","stderr":"null"}' "$(head -c 100000 /dev/zero | tr '\0' x)" >"$W/large"
-as 1000 timeout 10 bash -c 'for ((i = 0; i < 100; i++)); do
+as 1000 timeout $((10 * HUTCH_PATIENCE)) bash -c 'for ((i = 0; i < 100; i++)); do
 	timeout 3 sh -c "cat \"\$1\" > \"\$2\"" _ "$2" "$1/busy/exec/new" || { echo "$i $?"; exit; }; done; echo all' \
 	_ "$T" "$W/large" >"$W/large.out" 2>&1
 like 'a write of the busy user waits, and can be interrupted' "$(cat "$W/large.out")" '^[1-9][0-9] 124$'
