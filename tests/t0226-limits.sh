@@ -25,6 +25,7 @@ steady
 begin=$(fds)
 for i in {1..20}; do mkdir "$T/s$i"; done
 wait_for 10 eval '[ "$(cat "$T"/s*/state | grep -c running)" = 20 ]'
+steady
 got=$(fds)
 ok "20 sandboxes cost $((got - begin)) descriptors, at most 3 each" test $((got - begin)) -le 60
 base=$(fds)
