@@ -355,8 +355,10 @@ void stream_settle_on(struct stream *st)
 
 	if (st->size < st->settle_to)
 		n = drain_some(st, (size_t)(st->settle_to - st->size), true);
-	if (st->size != before)
+	if (st->size != before) {
+		(void)retain_room(st); /* nobody asked for some: what is older makes it */
 		watch_fire_all(&st->changed);
+	}
 	if (n == -ENOBUFS)
 		starve(st);
 	else

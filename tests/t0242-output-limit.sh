@@ -194,6 +194,18 @@ like 'the oldest output went' "$(cat "$T/s/exec/1/stdout" 2>&1)" 'Input/output e
 is 'its result stays' "$(jq -c '[.exit_code,.stdout_bytes]' "$T/s/exec/1/result.json")" '[0,40000]'
 is 'its blocks are none' "$(stat -c %b "$T/s/exec/1/stdout")" 0
 is 'the others are there' "$(cat "$T/s/exec/2/stdout" "$T/s/exec/3/stdout" | wc -c)" 80000
+# hutchd hears of the end before it has looked at the pipe, since it has to hear of another end first.
+ok 'another of them' bash -c "echo '{\"name\":\"late\",\"limits\":{\"output\":\"100K\"}}' > $T/new"
+wait_for 10 state_is late running
+for i in 1 2; do run late "$(lines 1 5000)"; done
+node late 'sleep 0.5' >/dev/null
+node late "sleep 1; $(lines 1 5000)" >/dev/null
+kill -STOP "$(hutchd_pid)"
+sleep 2
+kill -CONT "$(hutchd_pid)"
+is 'the output of one that has ended meanwhile' "$(timeout 10 cat "$T/late/exec/4/code") $(wc -c <"$T/late/exec/4/stdout")" '0 40000'
+like 'makes the oldest go too' "$(cat "$T/late/exec/1/stdout" 2>&1)" 'Input/output error'
+rmdir "$T/late"
 echo '{"cmd":"'"$(lines 1 5000)"'","keep":true}' >"$T/s/exec/new"
 timeout 10 cat "$T/s/exec/4/code" >/dev/null
 echo "$(lines 1 7000)" >"$T/s/exec/new"
