@@ -163,6 +163,17 @@ hutchd_pid() {
 	return 1
 }
 
+# fds: how many descriptors the daemon $pid has. steady: when what it makes ahead has been made: as many
+# as a second before.
+fds() { find "/proc/$pid/fd" -mindepth 1 -maxdepth 1 | wc -l; }
+steady() {
+	local before=
+	until [ "$(fds)" = "$before" ]; do
+		before=$(fds)
+		sleep 1
+	done
+}
+
 start_hutchd() { # [OPTION...]
 	local status
 	timeout -k 1 30 "$HUTCHD" --state-dir "$S" "$@" "$T" >"$W/hutchd.out" 2>&1 </dev/null

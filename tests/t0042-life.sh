@@ -91,11 +91,12 @@ is 'mkdir, a command, its output, rmdir: without waiting' "$bad" ''
 
 # Made and removed many times: nothing piles up.
 pid=$(hutchd_pid)
-fds=$(ls "/proc/$pid/fd" | wc -l)
+steady
+begin=$(fds)
 for i in $(seq 30); do timeout 10 mkdir "$T/many" && timeout 10 rmdir "$T/many"; done
-ok 'no descriptor is left of 30 sandboxes' wait_for 5 eval "[ \$(ls /proc/$pid/fd | wc -l) -le $((fds + 2)) ]"
+ok 'no descriptor is left of 30 sandboxes' wait_for 5 eval "[ \$(fds) -le $((begin + 2)) ]"
 for i in $(seq 30); do run b 'echo x'; done
-ok 'no descriptor is left of 30 commands' wait_for 5 eval "[ \$(ls /proc/$pid/fd | wc -l) -le $((fds + 2)) ]"
+ok 'no descriptor is left of 30 commands' wait_for 5 eval "[ \$(fds) -le $((begin + 2)) ]"
 ok 'no zombie of hutchd' wait_for 5 eval "! grep -l '^PPid:.$pid\$' /proc/[0-9]*/status | xargs -r grep -l '^State:.Z' | grep -q ."
 ok 'rmdir' timeout 5 rmdir "$T/b"
 is 'the state directory keeps nothing of removed ones' "$(wait_for 5 eval "! find $S -name file -o -name mark | grep -q ."; find "$S" -name 'many*' | wc -l)" 0

@@ -6,18 +6,8 @@ need root fuse userns jq python3 setpriv
 
 start_hutchd
 pid=$(hutchd_pid)
-fds() { find "/proc/$pid/fd" -mindepth 1 -maxdepth 1 | wc -l; }
 # settled N: the daemon has no more descriptors than that, soon.
 settled() { wait_for 10 eval "[ \$(fds) -le $1 ]"; }
-
-# steady: what is made ahead has been made: as many as a second before.
-steady() {
-	local before=
-	until [ "$(fds)" = "$before" ]; do
-		before=$(fds)
-		sleep 1
-	done
-}
 
 # Descriptors: at most 3 for a sandbox, 7 for a live command, none for one that is over.
 box a

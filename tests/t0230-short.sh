@@ -10,7 +10,8 @@ start_hutchd
 box b
 echo 100000 >"$T/b/exec/keep"
 pid=$(hutchd_pid)
-fds=$(find "/proc/$pid/fd" -mindepth 1 | wc -l)
+steady
+begin=$(fds)
 
 # Each writer has its own form, keeps a few commands going, and asks each for everything.
 cat >"$W/writer.py" <<'X'
@@ -66,7 +67,7 @@ note "$((count / 3 * 3)) commands in $(($(now_ms) - t)) ms; state took at most $
 for who in 0 1 2; do is "writer $who: all its output, codes and names" "$(cat "$W/writer.$who")" "$((count / 3)) []"; done
 is 'so many nodes' "$(ls "$T/b/exec" | grep -c '^[0-9]')" $((count / 3 * 3))
 is 'all are over' "$(cat "$T"/b/exec/[0-9]*/status | grep -vc '^exited ')" 0
-ok 'no descriptor is left' wait_for 5 eval "[ \$(find /proc/$pid/fd -mindepth 1 | wc -l) -le $((fds + 2)) ]"
+ok 'no descriptor is left' wait_for 5 eval "[ \$(fds) -le $((begin + 2)) ]"
 is 'stats.json' "$(jq -c '.commands' "$T/stats.json")" "{\"live\":0,\"finished\":$((count / 3 * 3))}"
 
 # Events: bounded; offsets stay what they were; who begins below the oldest line begins with it.

@@ -7,7 +7,7 @@ need root fuse userns jq python3
 start_hutchd
 box b
 pid=$(hutchd_pid)
-fds() { find "/proc/$pid/fd" -mindepth 1 | wc -l; }
+steady
 begin=$(fds)
 t=$(now_ms)
 timeout 100 python3 - "$T/b/exec" >"$W/names" 2>&1 <<'X'

@@ -155,7 +155,7 @@ run b '{"cmd":"sleep 20","timeout_s":0.3,"pty":{}}'
 is 'timeout' "$C" 124
 
 # Descriptors, and how many there may be.
-fds() { find "/proc/$pid/fd" -mindepth 1 -maxdepth 1 | wc -l; }
+steady
 base=$(fds)
 for i in {1..20}; do echo '{"cmd":"echo x; exec sleep 6407","pty":{}}' >"$T/b/exec/new"; done
 wait_for 10 eval '[ "$(pgrep -fc "^sleep 6407")" = 20 ]'
