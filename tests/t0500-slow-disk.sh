@@ -111,13 +111,13 @@ ok 'they can be started' wait_for 20 state_is calm running
 stop_hutchd
 wait_for 20 eval '! writes_there'
 slow 1000
-"$HUTCHD" --state-dir "$S" "$T" >"$W/hutchd.out" 2>&1 </dev/null &
+"$HUTCHD" --state-dir "$S" "$T" >"$W/starts.out" 2>&1 </dev/null &
 starts=$!
-ok 'a start that takes long is said' wait_for 20 grep -q 'not ready after 5 s' "$W/hutchd.out"
+ok 'a start that takes long is said' wait_for 20 grep -q 'not ready after 5 s' "$W/starts.out"
 slow 0
 wait "$starts"
 is 'and comes to its end' $? 0
-is 'with nothing else to say' "$(wc -l <"$W/hutchd.out")" 1
+is 'with nothing else to say' "$(wc -l <"$W/starts.out")" 1
 timeout 10 bash -c "echo start > $T/calm/ctl"
 ok 'they are there again' wait_for 20 state_is calm running
 
