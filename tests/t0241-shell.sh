@@ -30,6 +30,8 @@ restored() { # WHAT
 	is "$1: the terminal is as it was" "$(cat "$W/after")" "$(cat "$W/before")"
 }
 # enter [ARGUMENT...]: hutch shell, up to a prompt of our own in it.
+# The processes of hutch; not one that has ended and that tmux, its parent, has not looked at yet.
+hutch_runs() { pgrep -x -r D,R,S,T,t hutch; }
 enter() {
 	line "hutch shell $*"
 	wait_for 10 eval "screen | grep -q ':.*# *$'"
@@ -198,19 +200,19 @@ for signal in TERM:143 HUP:129 INT:130 QUIT:131; do
 	enter b
 	line 'sleep 6503'
 	wait_for 5 pgrep -f '^sleep 6503'
-	kill "-${signal%:*}" "$(pgrep -x hutch)"
+	kill "-${signal%:*}" "$(hutch_runs)"
 	left "SIG${signal%:*}" "${signal#*:}"
 	ok 'ends what ran' wait_for 5 eval '! pgrep -f "^sleep 6503"'
 done
 enter b
-kill -TSTP "$(pgrep -x hutch)"
+kill -TSTP "$(hutch_runs)"
 shows 'SIGTSTP stops hutch' 'Stopped +hutch shell b'
 restored 'SIGTSTP'
 line fg
 line 'exit 6'
 left 'SIGTSTP, then fg' 6
 enter b
-kill -STOP "$(pgrep -x hutch)"
+kill -STOP "$(hutch_runs)"
 shows 'SIGSTOP' 'Stopped +hutch shell b'
 line fg
 line 'exit 7'
@@ -260,7 +262,7 @@ wait_for 5 pgrep -f '^sleep 6504'
 tm split-window -t p -d 'exec sleep 6505' # so that the session stays
 tm kill-pane -t p.0
 ok 'the terminal is gone: the command ends' wait_for 10 eval '! pgrep -f "^sleep 6504"'
-ok 'and hutch' wait_for 10 eval '! pgrep -x hutch'
+ok 'and hutch' wait_for 10 eval '! hutch_runs'
 tm kill-server
 wait_for 5 eval '! tm ls'
 tm new-session -d -s p -x 80 -y 24 "env PATH=$BUILD:$PATH PS1='outer> ' bash --norc --noprofile"
