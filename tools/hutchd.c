@@ -382,7 +382,7 @@ static int start(struct app *a, const char *given_mountpoint, struct err *err)
 		r = place_find(&place_state, a->state_dir, &state, err);
 	if (r == 0)
 		r = mountpoint_prepare(&a->mountpoint, place, state, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	settle_process();
 	r = ev_init(&a->loop, err);
