@@ -17,7 +17,7 @@ static double ratio(struct samples *of, struct samples *to)
 	return samples_quantile(of, 0.5) / samples_quantile(to, 0.5);
 }
 
-static void print_ways(struct samples way[WAY_COUNT])
+static void print_ways(const char *where, struct samples way[WAY_COUNT])
 {
 	static const char *const through[WAY_COUNT] = {
 		[WAY_NODE] = "from a command's write to a waiting reader, stdout, us:",
@@ -25,49 +25,74 @@ static void print_ways(struct samples way[WAY_COUNT])
 		[WAY_CAT] = "the same through cat between two pipes:",
 		[WAY_BARE] = "the same through a bare loop of libfuse, from a pipe:",
 	};
+	char what[80];
 
 	for (int i = 0; i < WAY_COUNT; i++)
 		if (way[i].n > 0)
 			print_times(through[i], &way[i]);
-	print_aim("a byte to a waiting reader, stdout / a pipe", true, 3,
-		  ratio(&way[WAY_NODE], &way[WAY_PIPE]));
+	(void)snprintf(what, sizeof(what), "a byte to a waiting reader, %s, stdout / a pipe",
+		       where);
+	print_aim(what, true, 3, ratio(&way[WAY_NODE], &way[WAY_PIPE]));
 	/* What of it nobody can leave out who is between the two, or answers through FUSE. */
-	printf("note: to a waiting reader, stdout / cat between two pipes is %.2f",
+	printf("note: stdout / cat between two pipes is %.2f",
 	       ratio(&way[WAY_NODE], &way[WAY_CAT]));
 	if (way[WAY_BARE].n > 0)
-		printf(", / the bare loop %.2f", ratio(&way[WAY_NODE], &way[WAY_BARE]));
+		printf(", / the bare loop %.2f; the bare loop / a pipe is %.2f",
+		       ratio(&way[WAY_NODE], &way[WAY_BARE]),
+		       ratio(&way[WAY_BARE], &way[WAY_PIPE]));
 	printf("\n");
 }
 
+static int show_ways(const struct bench *bench, const char *where, struct err *err)
+{
+	struct samples way[WAY_COUNT] = { 0 };
+	int r = bench_latency(bench, way, err);
+
+	if (r == 0)
+		print_ways(where, way);
+	for (int i = 0; i < WAY_COUNT; i++)
+		samples_done(&way[i]);
+	return r;
+}
+
 /* Of the bare loop: libfuse's own, one thread, READ answered with one byte. */
+static int show_byte(const struct bench *bench, struct err *err)
+{
+	struct samples node = { 0 }, bare = { 0 };
+	int r = bench_byte(bench, &node, &bare, err);
+
+	if (r == 0) {
+		print_times("a read of 1 byte of the node stdout, us:", &node);
+		print_times("the same of a bare loop of libfuse:", &bare);
+		print_aim("1 byte of stdout / of a bare loop", true, 1.2, ratio(&node, &bare));
+	}
+	samples_done(&node);
+	samples_done(&bare);
+	return r;
+}
+
 static int show_reads(struct bench *bench, struct err *err)
 {
-	struct samples node = { 0 }, bare = { 0 }, way[WAY_COUNT] = { 0 };
 	bool gathered;
 	int r = 0;
 
 	bench_gather(bench);
 	gathered = bench->core >= 0;
-	if (bench->bare)
-		r = bench_byte(bench, &node, &bare, err);
-	if (r == 0)
-		r = bench_latency(bench, way, err);
-	bench_scatter(bench);
-	if (r == 0) {
-		printf("\nreads, with who writes, answers and reads %s:\n",
-		       gathered ? "all on one core"
-				: "on whatever core, since they cannot be held on one (the figures "
-				  "are those of the placement)");
-		print_times("a read of 1 byte of the node stdout, us:", &node);
-		print_times("the same of a bare loop of libfuse:", &bare);
-		print_aim("1 byte of stdout / of a bare loop", true, 1.2, ratio(&node, &bare));
-		print_ways(way);
+	if (gathered) {
+		printf("\nreads, with who writes, answers and reads all on one core:\n");
+		if (bench->bare)
+			r = show_byte(bench, err);
+		if (r == 0)
+			r = show_ways(bench, "on one core", err);
 	}
-	samples_done(&node);
-	samples_done(&bare);
-	for (int i = 0; i < WAY_COUNT; i++)
-		samples_done(&way[i]);
-	return r;
+	bench_scatter(bench);
+	if (r < 0)
+		return r;
+	printf("\n%s, on whatever core the scheduler puts them:\n",
+	       gathered ? "the same" : "reads, with who writes, answers and reads");
+	if (!gathered && bench->bare)
+		r = show_byte(bench, err);
+	return r < 0 ? r : show_ways(bench, "as it comes", err);
 }
 
 /* Below output_limit, so that nobody has to wait for a reader. */
