@@ -236,8 +236,8 @@ const struct node_def node_table[] = {
 			 "ends, which is when every process that has it open is gone.  st_size is what "
 			 "is there so far.",
 		.errors = "EAGAIN, nothing yet on a non-blocking handle, too many of this user's requests "
-			  "wait, or no command was written to the node yet; EINTR, a signal came; EIO, what was there was given back to "
-			  "the disk, see STREAMS.",
+			  "wait, or no command was written to the node yet; EINTR, a signal came; EIO, "
+			  "what was there was given back to the disk, see STREAMS.",
 		.polls = "Readable when there is more, or the end.",
 	},
 	[NODE_EXEC_STDERR] = {
@@ -261,8 +261,8 @@ const struct node_def node_table[] = {
 		.attrs = CACHE_SHORT,
 		.flags = NODE_RESERVE,
 		.show = status_show,
-		.doc = "pending | running | running (stdout full) | exited N | signaled SIGx | timed_out | oom_killed | killed | "
-		       "failed: why | lost",
+		.doc = "pending | running | running (stdout full) | exited N | signaled SIGx | "
+		       "timed_out | oom_killed | killed | failed: why | lost",
 		.reads = "One line, as of open.  Never waits.  While a stream is full and waits for "
 			 "its readers: running (stdout full), running (stderr full), running (stdout "
 			 "and stderr full).",

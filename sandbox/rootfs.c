@@ -129,13 +129,16 @@ static int clear_volatile(void)
 		const char *path;
 		int flags;
 	} marks[] = {
-		{ "layer/work/work/incompat/volatile/dirty", 0 },
-		{ "layer/work/work/incompat/volatile", AT_REMOVEDIR },
-		{ "layer/work/work/incompat", AT_REMOVEDIR },
+		{ "work/incompat/volatile/dirty", 0 },
+		{ "work/incompat/volatile", AT_REMOVEDIR },
+		{ "work/incompat", AT_REMOVEDIR },
 	};
+	auto_close int dir = open("layer/work", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
+	if (dir < 0)
+		return -errno;
 	for (unsigned i = 0; i < ARRAY_SIZE(marks); i++)
-		if (unlinkat(AT_FDCWD, marks[i].path, marks[i].flags) < 0 && errno != ENOENT)
+		if (unlinkat(dir, marks[i].path, marks[i].flags) < 0 && errno != ENOENT)
 			return -errno;
 	return 0;
 }

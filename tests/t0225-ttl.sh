@@ -92,7 +92,11 @@ gone_while_used() { # until a sandbox is not listed any more, its names are aske
 }
 for i in 1 2 3; do
 	ok "one that goes, round $i" new '{"name":"again","ttl_s":1.5}'
+	wait_for 5 state_is again running
+	exec 7<"$T/again/exec"
 	gone_while_used again
+	no "also for who holds its directory, round $i" stat -L /dev/fd/7
+	exec 7<&-
 	ok "another one, round $i" new '{"name":"again"}'
 	ok "a file of it that nobody has asked for before, round $i" test -e "$T/again/spec.json"
 	ok "a node is made in it, round $i" mkdir "$T/again/exec/named"

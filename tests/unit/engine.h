@@ -1,7 +1,6 @@
 /* engine.h - an engine on a directory of its own, for tests: real sandboxes, no tree */
 #pragma once
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +16,7 @@
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
 #include "tests/unit/built.h"
+#include "tests/unit/fds.h"
 #include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/hutch-test-XXXXXX";
@@ -86,19 +86,6 @@ static inline void read_all(struct stream *st, char *out, size_t cap)
 	(void)turn_until((n = stream_read(&rd, out, cap - 1, 0)) != -EAGAIN);
 	out[n > 0 ? n : 0] = '\0';
 	stream_close(&rd);
-}
-
-/* How many descriptors this process has. */
-static inline int count_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		(void)closedir(d);
-	return n;
 }
 
 /* The agent, a state directory and the loop.  The test ends here where it cannot run. */

@@ -1,5 +1,4 @@
 /* The writer and hutchd out of descriptors: what needs one is told so, or waits, and nothing is lost. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "sandbox/disk-internal.h"
 #include "tests/unit/disk_bytes.h"
+#include "tests/unit/fds.h"
 
 /* What fails, in the writer too. The functions below take the place of libc's. */
 static struct {
@@ -48,18 +48,6 @@ static struct disk *begin_jobs(void)
 }
 
 /* --- few descriptors --- */
-
-static int count_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		(void)closedir(d);
-	return n;
-}
 
 /* Of this process (0) or the writer: what is above stays open. Returns what it was. */
 static rlim_t limit_fds(pid_t pid, rlim_t to)

@@ -1,5 +1,4 @@
 /* Pipes for commands: what is made ahead, when, and what is left of it. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -7,24 +6,13 @@
 
 #include "base/auto.h"
 #include "sandbox/pipes.h"
+#include "tests/unit/fds.h"
 #include "tests/unit/tap.h"
 
 enum { BEYOND = PIPES_AHEAD + 3 };
 
 static struct ev_loop loop;
 static struct pipes all;
-
-static int open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		(void)closedir(dir);
-	return n;
-}
 
 static void turn(void)
 {
@@ -67,35 +55,35 @@ static void check(bool we_read, const char *when)
 
 static void test_ahead(void)
 {
-	int before = open_fds();
+	int before = count_fds();
 	int64_t start;
 
 	pipes_init(&all, &loop);
-	is_int(open_fds(), before, "none is made at first");
+	is_int(count_fds(), before, "none is made at first");
 	check(true, "before the loop was idle, a stream");
 	check(false, "before the loop was idle, an input");
-	is_int(open_fds(), before, "they were the taker's");
+	is_int(count_fds(), before, "they were the taker's");
 	turn();
-	is_int(open_fds(), before + 2, "an idle loop makes one");
+	is_int(count_fds(), before + 2, "an idle loop makes one");
 	turn();
-	is_int(open_fds(), before + 4,
+	is_int(count_fds(), before + 4,
 	       "and then looks for something else before it makes the next");
 	rest();
-	is_int(open_fds(), before + 2 * PIPES_AHEAD, "until there are some");
+	is_int(count_fds(), before + 2 * PIPES_AHEAD, "until there are some");
 	turn();
-	is_int(open_fds(), before + 2 * PIPES_AHEAD, "and no more");
+	is_int(count_fds(), before + 2 * PIPES_AHEAD, "and no more");
 	check(true, "made ahead, a stream");
 	check(false, "made ahead, an input");
-	is_int(open_fds(), before + 2 * (PIPES_AHEAD - 2), "two less");
+	is_int(count_fds(), before + 2 * (PIPES_AHEAD - 2), "two less");
 	ev_expect(&loop, true);
 	start = ev_now();
 	(void)ev_turn(&loop, 10000);
 	rest();
-	is_int(open_fds(), before + 2 * PIPES_AHEAD, "they are made again");
+	is_int(count_fds(), before + 2 * PIPES_AHEAD, "they are made again");
 	ok(ev_now() - start >= EV_EXPECT_NS, "when nothing more came");
 	check(true, "at the end");
 	pipes_done(&all);
-	is_int(open_fds(), before, "at the end they are closed");
+	is_int(count_fds(), before, "at the end they are closed");
 	ok(list_empty(&loop.idle), "and none is made any more");
 }
 
@@ -133,7 +121,7 @@ static void close_all(int (*fd)[2], int n)
 
 static void test_none_left(void)
 {
-	int before = open_fds(), fd[BEYOND][2], n;
+	int before = count_fds(), fd[BEYOND][2], n;
 	struct err err = { 0 };
 
 	pipes_init(&all, &loop);
@@ -159,14 +147,14 @@ static void test_none_left(void)
 	close_all(fd, 1);
 	rest();
 	is_int(all.n, PIPES_AHEAD, "there are all again");
-	is_int(open_fds(), before + 2 * PIPES_AHEAD, "and none was lost");
+	is_int(count_fds(), before + 2 * PIPES_AHEAD, "and none was lost");
 	pipes_done(&all);
-	is_int(open_fds(), before, "at the end they are closed");
+	is_int(count_fds(), before, "at the end they are closed");
 }
 
 static void test_many(void)
 {
-	int before = open_fds(), fd[BEYOND][2], n;
+	int before = count_fds(), fd[BEYOND][2], n;
 	struct err err = { 0 };
 
 	pipes_init(&all, &loop);
@@ -180,7 +168,7 @@ static void test_many(void)
 	close_all(fd, n);
 	pipes_done(&all); /* while more are to be made */
 	turn();
-	is_int(open_fds(), before, "none is made after the end");
+	is_int(count_fds(), before, "none is made after the end");
 }
 
 int main(void)
