@@ -153,8 +153,9 @@ int disk_files_fetch(int from, uint64_t off, size_t len);
 /* One operation without an answer; a run of DISK_WRITEs of one file, each where the last one ends, counts as
  * one. 0 or a negative errno. */
 int disk_files_do(struct disk_files *, const struct disk_record *const *run, size_t n);
-/* Of a DISK_LOSSY that has failed: nothing of it is left, nor of what lies behind it. */
-void disk_files_cut(struct disk_files *, const struct disk_record *);
+/* The offset from which on the bytes of a DISK_LOSSY that has failed are lost: the disk may have taken a
+ * part of them.  The file ends there. */
+uint64_t disk_files_lost(struct disk_files *, const struct disk_record *);
 /* To write to; made when it is missing. Negative errno. The descriptor is borrowed. */
 int disk_files_get(struct disk_files *, const char *name, bool truncate);
 /* Not the disk's doing, and over again some time: descriptors or memory are short. */

@@ -159,12 +159,17 @@ static int do_write(struct disk_files *files, const struct disk_record *const *r
 	return write_run(fd, iov, used, run[0]->off);
 }
 
-void disk_files_cut(struct disk_files *files, const struct disk_record *rec)
+uint64_t disk_files_lost(struct disk_files *files, const struct disk_record *rec)
 {
 	int fd = disk_files_get(files, disk_record_name(rec), false);
+	struct stat st;
 
-	if (fd >= 0 && !is_short_of(fd, rec->off))
-		(void)!ftruncate(fd, (off_t)rec->off); /* failing leaves bytes that are right */
+	if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size <= rec->off)
+		return rec->off;
+	if ((uint64_t)st.st_size < rec->off + rec->len)
+		return (uint64_t)st.st_size;
+	(void)!ftruncate(fd, (off_t)rec->off); /* failing leaves bytes that are right */
+	return rec->off;
 }
 
 static int do_rename(struct disk_files *files, const struct disk_record *rec)

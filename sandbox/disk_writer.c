@@ -346,11 +346,12 @@ static size_t collect(const struct writer *w, uint64_t head, const struct disk_r
 	return n;
 }
 
-static void say_outcome(struct writer *w, const struct disk_record *rec, int r)
+/* What failed is lost from `lost_at` on. */
+static void say_outcome(struct writer *w, const struct disk_record *rec, int r, uint64_t lost_at)
 {
 	struct disk_message msg = { .says = r < 0 ? DISK_SAYS_LOST : DISK_SAYS_DONE,
 				    .ticket = rec->ticket,
-				    .off = rec->off };
+				    .off = lost_at };
 
 	if (!rec->ticket || (rec->flags & DISK_LOSSY && r == 0))
 		return;
@@ -366,6 +367,7 @@ static void do_run(struct writer *w, uint64_t head)
 	size_t n = collect(w, head, run);
 	int r = disk_files_do(&w->files, run, n);
 	bool lossy = run[0]->flags & DISK_LOSSY;
+	uint64_t lost_at = run[0]->off;
 	bool held;
 
 	/* Some of it may have gone well: one at a time, it turns out where it ends. */
@@ -375,7 +377,7 @@ static void do_run(struct writer *w, uint64_t head)
 	}
 	held = r < 0 && (!lossy || r == -ENOSPC || r == -EDQUOT || disk_is_short(r));
 	if (r < 0 && !held)
-		disk_files_cut(&w->files, run[0]);
+		lost_at = disk_files_lost(&w->files, run[0]);
 	for (size_t i = 0; i < n; i++) {
 		struct disk_record *rec = at(w, w->scan);
 
@@ -386,7 +388,7 @@ static void do_run(struct writer *w, uint64_t head)
 		}
 		/* Said first: of what was lost nobody knows but from us, and the next writer passes over
 		 * what is done. */
-		say_outcome(w, rec, r);
+		say_outcome(w, rec, r, lost_at);
 		mark_done(rec);
 	}
 }
@@ -413,7 +415,7 @@ static bool overtakes(struct writer *w, const struct disk_record *rec)
 		if (!is_about(at(w, pos), name))
 			continue;
 		mark_done(at(w, pos));
-		say_outcome(w, at(w, pos), 0);
+		say_outcome(w, at(w, pos), 0, 0);
 	}
 	return true;
 }

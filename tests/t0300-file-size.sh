@@ -10,10 +10,16 @@ start_hutchd
 ulimit -S -f "$hard"
 box b
 
-run b 'head -c 20000000 /dev/zero; echo done >&2'
-is 'more than the limit: it ends' "$C $(status_of b "$N") $(timeout 5 cat "$X/stderr")" '0 exited 0 done'
-is 'more than the limit: what was kept' "$(res stdout_bytes) $(res truncated)" "$((4096 * 1024)) true"
-is 'more than the limit: it is there' "$(timeout 10 wc -c <"$X/stdout")" $((4096 * 1024))
+# over WHAT COMMAND: 4 MiB are kept, to the byte, however they get to the disk.
+over() {
+	run b "$2; echo done >&2"
+	is "$1: it ends" "$C $(status_of b "$N") $(timeout 5 cat "$X/stderr")" '0 exited 0 done'
+	is "$1: what was kept" "$(res stdout_bytes) $(res truncated)" "$((4096 * 1024)) true"
+	is "$1: it is there" "$(timeout 10 wc -c <"$X/stdout")" $((4096 * 1024))
+}
+over 'more than the limit, in a flood' 'head -c 20000000 /dev/zero'
+over 'piece by piece' 'for i in $(seq 110); do head -c 40000 /dev/zero; sleep 0.005; done'
+
 run b 'echo more'
 is 'the next one' "$C $(timeout 5 cat "$X/stdout")" '0 more'
 
