@@ -316,9 +316,9 @@ const struct node_def node_table[] = {
 			  "set.",
 		.errors = "EINVAL, no such verb, signal or key, or a value that does not fit: none of "
 			  "that write has run.  EBUSY, set after the command was written.  "
-			  "ENOTTY, winsize of a command without a terminal; EAGAIN, winsize before "
-			  "there is one, or close-stdin before the command is written, or when a "
-			  "terminal takes no more.",
+			  "ENOTTY, winsize of a command without a terminal; EAGAIN, signal, "
+			  "close-stdin and winsize before the command is written, winsize before "
+			  "there is a terminal, and close-stdin when a terminal takes no more.",
 		.polls = "Always writable.",
 	},
 	[NODE_EVENTS] = {

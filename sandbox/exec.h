@@ -143,7 +143,7 @@ struct exec *exec_last(struct sandbox *, uid_t);
 /* After a refusal: exec_last() is NULL until this user's next accepted request. */
 void exec_last_clear(struct sandbox *, uid_t);
 
-/* To the process group. Of a command that is over: nothing happens, 0. */
+/* To the process group. Of a command that is over: nothing happens, 0. EAGAIN: there is none yet. */
 int exec_signal(struct exec *, int sig, struct err *);
 /* Everything it started; the result will say `killed`. */
 int exec_kill(struct exec *, struct err *);

@@ -82,7 +82,9 @@ int exec_signal(struct exec *ex, int sig, struct err *err)
 
 	if (sig < 1 || sig > SIGRTMAX)
 		return err_say(err, EINVAL, "there is no signal %d", sig);
-	if (ex->state == EXEC_DONE || ex->unwritten || !run)
+	if (ex->unwritten)
+		return err_say(err, EAGAIN, "signal: '%s' has no command yet", ex->name);
+	if (ex->state == EXEC_DONE || !run)
 		return 0;
 	if (!list_empty(&ex->unsent)) {
 		ex->early_signals |= UINT64_C(1) << (sig - 1);

@@ -116,6 +116,13 @@ refused 'nor id' EINVAL "echo 'set id x' > $E/set/ctl"
 refused 'one bad line, and none of the write has run' EINVAL "printf 'set cwd /tmp\nset bad x\n' | cat > $E/set/ctl"
 is 'so it is as it was' "$(timeout 5 jq -r .cwd "$E/set/cmd")" /opt
 ok 'kill of a node without a command' timeout 5 bash -c "echo kill > $E/set/ctl"
+ok 'and of its sandbox' timeout 5 bash -c "echo kill > $T/b/ctl"
+ok 'a hold of it ends' timeout 5 bash -c ": > $E/set/hold"
+for verb in 'signal TERM' close-stdin 'winsize 24 80'; do
+	refused "$verb" EAGAIN "echo '$verb' > $E/set/ctl"
+	said "and why: $verb" EAGAIN "'set' has no command yet"
+done
+is 'nothing has happened to it' "$(status_of b set)" pending
 ok 'written' timeout 5 bash -c "echo 'echo \"[\$CC][\$EMPTY]\"; pwd; cat; sleep 9' > $E/set/cmd"
 is 'what was set holds' "$(timeout 10 cat "$E/set/code" "$E/set/stdout" | tr '\n' ' ')" '124 [clang  -O2 ][] /opt '
 refused 'then it is too late' EBUSY "echo 'set cwd /' > $E/set/ctl"
