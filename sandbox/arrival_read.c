@@ -20,7 +20,9 @@
 #include "base/auto.h"
 #include "base/frame.h"
 
-#define PIECES_PER_READ 8192 /* so that a read of pieces of one byte takes no longer than others */
+/* All that programs ask for at a time, if each byte is a piece: two milliseconds.  A larger read may be
+ * given less than there is. */
+#define PIECES_PER_READ (128 << 10)
 #define WINDOW          4096
 
 static const enum frame_type frame_of[EXEC_STREAM_COUNT] = {

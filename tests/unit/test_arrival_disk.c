@@ -57,6 +57,21 @@ static void many_pieces(struct writer *w, uint32_t serial)
 		drained(w, i % 2 ? EXEC_STDERR : EXEC_STDOUT, 1);
 }
 
+/* Who asks for all of it is not given a part, which he might take for the end. */
+static void test_one_read(void)
+{
+	struct writer w;
+	static char bytes[20000];
+
+	many_pieces(&w, 6900);
+	is_int(arrival_read(&w.rd[0], bytes, sizeof(bytes), 0), sizeof(bytes),
+	       "many pieces, one read");
+	ok(memcmp(bytes, w.all.data, sizeof(bytes)) == 0, "all of them");
+	finish(&w);
+	streams_end(&w);
+	end(&w);
+}
+
 static bool has_idx(uint32_t serial)
 {
 	char path[96];
@@ -158,6 +173,7 @@ int main(void)
 	if (!arrival_test_begin())
 		return 1;
 	test_part_in_memory();
+	test_one_read();
 	test_slow();
 	test_unlink();
 	test_no_room();
