@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +14,53 @@
 
 DEFINE_AUTO(FILE *, fclose);
 
-int filesystem_of_mount(uint64_t mount, char type[FILESYSTEM_TYPE_LEN])
+/* " - TYPE SOURCE OPTIONS": what the kernel says of the file system of `mount`. Owned, or NULL and errno. */
+static char *describe(uint64_t mount)
 {
 	AUTO(fclose) FILE *f = fopen("/proc/self/mountinfo", "re");
 	auto_free char *line = NULL;
 	size_t cap = 0;
 
-	if (!f)
-		return -errno;
-	while (getline(&line, &cap, f) > 0) {
+	while (f && getline(&line, &cap, f) > 0) {
 		const char *dash = strstr(line, " - ");
 
 		if (dash && strtoull(line, NULL, 10) == mount)
-			return sscanf(dash, " - %63s", type) == 1 ? 0 : -EINVAL;
+			return strdup(dash);
 	}
-	return -ENOENT;
+	if (f)
+		errno = ENOENT;
+	return NULL;
+}
+
+int filesystem_of_mount(uint64_t mount, char type[FILESYSTEM_TYPE_LEN])
+{
+	auto_free char *text = describe(mount);
+
+	if (!text)
+		return -errno;
+	return sscanf(text, " - %63s", type) == 1 ? 0 : -EINVAL;
+}
+
+static bool is_fuse(const char *type)
+{
+	return strcmp(type, "fuse") == 0 || strcmp(type, "fuseblk") == 0 ||
+	       strncmp(type, "fuse.", strlen("fuse.")) == 0;
+}
+
+int filesystem_server(uint64_t mount, uid_t *ret)
+{
+	auto_free char *text = describe(mount);
+	char type[FILESYSTEM_TYPE_LEN];
+	const char *option;
+
+	if (!text)
+		return -errno;
+	if (sscanf(text, " - %63s", type) != 1)
+		return -EINVAL;
+	if (!is_fuse(type))
+		return 0;
+	option = strstr(text, ",user_id=");
+	return option && sscanf(option, ",user_id=%u", ret) == 1 ? 1 : -EINVAL;
 }
 
 int filesystem_of(int fd, char type[FILESYSTEM_TYPE_LEN])

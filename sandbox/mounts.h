@@ -12,7 +12,8 @@
  * alone where the kernel does not let it die, and the start has failed.
  *
  * What a user may mount is what he owns, and read-only what the config allows; that
- * is looked at anew at every start.  Of a directory its own mount is taken, without
+ * is looked at anew at every start.  Where hutchd is root a file system that a user
+ * serves himself is not his to mount.  Of a directory its own mount is taken, without
  * those below it, which may be others'.  nosuid and nodev always.  Ids are mapped so
  * that the owner is user 0 inside, and his groups are groups of the sandbox; everybody
  * else is nobody there.

@@ -251,6 +251,24 @@ static bool is_allowed(const struct helper *h, const struct source *src)
 	return false;
 }
 
+/* Who serves a file can let the kernel wait for it as long as he likes, in the middle of a copy between
+ * a command's memory and a pipe; hutchd, at the other end, would wait too, and with it everybody. */
+static int check_server(const struct helper *h, const struct source *src, struct err *err)
+{
+	const char *path = src->mount->source;
+	uid_t server = 0;
+	int r = filesystem_server(src->st.stx_mnt_id, &server);
+
+	if (r < 0)
+		return err_set(err, -r, "find who serves '%s'", path);
+	if (!r || !server || !h->root || is_allowed(h, src))
+		return 0;
+	return err_say(err, EPERM,
+		       "'%s' is in a file system that user %u serves himself (%s): only what root "
+		       "has mounted, or what is in 'mounts' of the config",
+		       path, server, src->type);
+}
+
 static int check_owner(const struct helper *h, const struct source *src, struct err *err)
 {
 	const struct spec_mount *m = src->mount;
@@ -259,7 +277,7 @@ static int check_owner(const struct helper *h, const struct source *src, struct 
 	if (!own && !is_allowed(h, src))
 		return err_say(err, EACCES,
 			       "'%s' belongs to user %u, not to user %u, and is not in "
-			       "mounts_allowed of the config",
+			       "'mounts' of the config",
 			       m->source, src->st.stx_uid, h->ask->uid);
 	if (m->readonly || !h->root)
 		return 0;
@@ -324,6 +342,8 @@ static int take_source(struct helper *h, struct source *src, struct err *err)
 	if (r < 0)
 		return err_set(err, -r, "look '%s' up in /proc/self/mountinfo", src->mount->source);
 	r = check_own(src, err);
+	if (r == 0)
+		r = check_server(h, src, err);
 	if (r == 0)
 		r = check_owner(h, src, err);
 	if (r < 0 || !h->root)

@@ -49,6 +49,14 @@ no 'and removes no other' as 4321 rmdir "$T/hers"
 ok 'but his own' as 4321 rmdir "$T/hisnew"
 is 'a name is taken for all' "$(as 4321 mkdir "$T/hers" 2>&1 | grep -c exists)" 1
 ok 'root removes any' rmdir "$T/his"
+mount_for_him() { # DIRECTORY: the state of a sandbox of his with it, or what `error` says
+	as 4321 timeout 10 bash -c "exec 3<>$T/new; echo '{\"name\":\"m\",\"mounts\":[{\"source\":\"$1\",\"target\":\"/m\",\"readonly\":true}]}' >&3; cat <&3" >/dev/null
+	wait_for 10 eval "! grep -q creating $T/m/state"
+	head -n 1 "$T/m/state"
+	rmdir "$T/m"
+}
+is 'he mounts what the config has' "$(mount_for_him /srv)" running
+like 'and not what it has not: it names its key' "$(mount_for_him /etc)" "^failed: .*'/etc' belongs to user 0.* not in 'mounts' of the config"
 is 'nobody is nobody' "$(as 65534 mkdir "$T/x" 2>&1 | grep -c 'not permitted')" 1
 stop_hutchd
 

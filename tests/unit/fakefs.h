@@ -31,13 +31,15 @@ static inline void fakefs_reply(int fd, uint64_t unique, int error, const void *
 }
 
 /* `silent`: requests are taken and never answered. */
-static _Noreturn inline void fakefs_serve(int fd, bool silent)
+static _Noreturn inline void fakefs_serve(int fd, uid_t uid, bool silent)
 {
 	static char bytes[256 * 1024] __attribute__((aligned(8)));
 	const struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
 					    .minor = FUSE_KERNEL_MINOR_VERSION,
 					    .max_write = 4096 };
-	const struct fuse_attr_out attr = { .attr = { .ino = 1, .mode = S_IFDIR | 0755 } };
+	const struct fuse_attr_out attr = {
+		.attr = { .ino = 1, .mode = S_IFDIR | 0755, .uid = uid }
+	};
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* An engine is in this process: a copy of a pipe that it has made ahead would keep a command's
@@ -65,22 +67,28 @@ static _Noreturn inline void fakefs_serve(int fd, bool silent)
 	}
 }
 
-/* `place` is an empty directory. */
-static inline bool fakefs_mount(struct fakefs *fs, const char *place, const char *type, bool silent)
+/* `place` is an empty directory. `uid` serves it, and it is his. */
+static inline bool fakefs_mount_for(struct fakefs *fs, const char *place, const char *type,
+				    uid_t uid, bool silent)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	char options[128];
 
 	(void)snprintf(fs->place, sizeof(fs->place), "%s", place);
 	(void)snprintf(options, sizeof(options),
-		       "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd);
+		       "fd=%d,rootmode=40000,user_id=%u,group_id=0,allow_other", fd, uid);
 	if (fd < 0 || mount("fake", place, type, MS_NOSUID | MS_NODEV, options) < 0)
 		return false;
 	fs->server = fork();
 	if (fs->server == 0)
-		fakefs_serve(fd, silent);
+		fakefs_serve(fd, uid, silent);
 	(void)close(fd); /* the last one closes with the server, and ends all requests */
 	return fs->server > 0;
+}
+
+static inline bool fakefs_mount(struct fakefs *fs, const char *place, const char *type, bool silent)
+{
+	return fakefs_mount_for(fs, place, type, 0, silent);
 }
 
 /* Whatever hangs in it goes on, with an error. */

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/filesystem.h"
+#include "tests/unit/fakefs.h"
 #include "tests/unit/tap.h"
 
 static int entries(int dirfd)
@@ -56,12 +57,44 @@ static void test_kinds(const char *at)
 	}
 }
 
+static uint64_t mount_of(const char *at)
+{
+	struct statx stx;
+
+	if (statx(AT_FDCWD, at, AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) < 0)
+		return UINT64_MAX;
+	return stx.stx_mnt_id;
+}
+
+/* In the same namespace. */
+static void test_server(const char *at)
+{
+	static const char *const type[] = { "fuse", "fuse.x" };
+	uid_t uid = 77;
+
+	is_int(filesystem_server(mount_of("/proc"), &uid), 0, "the kernel serves /proc");
+	is_int(mount("none", at, "fusectl", 0, NULL), 0, "mount");
+	is_int(filesystem_server(mount_of(at), &uid), 0, "and what only begins like FUSE");
+	is_int(umount(at), 0, "unmount");
+	is_int(uid, 77, "nobody else");
+	for (size_t i = 0; i < ARRAY_SIZE(type) && geteuid() == 0; i++) {
+		struct fakefs fs;
+
+		ok(fakefs_mount_for(&fs, at, type[i], 1000 + (uid_t)i, false), "%s", type[i]);
+		is_int(filesystem_server(mount_of(at), &uid), 1, "a process serves it");
+		is_int(uid, 1000 + (int)i, "of that user");
+		fakefs_end(&fs);
+	}
+}
+
 static void test_unknown(void)
 {
+	uid_t uid;
 	char type[FILESYSTEM_TYPE_LEN] = "as it was";
 
 	is_int(filesystem_of_mount(UINT64_MAX, type), -ENOENT, "no such mount");
 	is_str(type, "as it was", "leaves the type alone");
+	is_int(filesystem_server(UINT64_MAX, &uid), -ENOENT, "nobody serves it");
 	is_int(filesystem_of(-1, type), -EBADF, "no descriptor");
 	is_int(filesystem_has_holes(-1), -EBADF, "no directory");
 }
@@ -74,6 +107,7 @@ int main(void)
 		return 1;
 	test_unknown();
 	test_kinds(at);
+	test_server(at);
 	(void)rmdir(at);
 	return tap_done();
 }

@@ -149,15 +149,22 @@ static const struct {
 	{ "a file system without maps, to read", 0, "plain", true, 0, "" },
 	{ "a file system without maps", 0, "plain", false, EINVAL,
 	  "(fuse.fake) cannot be mounted" },
+	{ "what a user serves himself", USER, "served", true, EPERM,
+	  "user 4321 serves himself (fuse.fake)" },
+	{ "the same for root", 0, "served", true, EPERM, "'mounts' of the config" },
+	{ "the same, allowed", USER, "allowed/served", true, 0, "" },
 	{ "a tree of hutch's", 0, "tree", true, EPERM, "hutch's own tree" },
 };
 
 static void test_rows(struct engine *eng)
 {
-	struct fakefs plain = { .server = -1 }, tree = { .server = -1 };
+	struct fakefs plain = { .server = -1 }, tree = plain, served[2] = { plain, plain };
 
 	ok(fakefs_mount(&plain, path("plain"), "fuse.fake", false), "a file system without maps");
 	ok(fakefs_mount(&tree, path("tree"), "fuse.hutch", false), "a tree of hutch's");
+	ok(fakefs_mount_for(&served[0], path("served"), "fuse.fake", USER, false) &&
+		   fakefs_mount_for(&served[1], path("allowed/served"), "fuse.fake", USER, false),
+	   "what a user serves");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		int64_t begin = ev_now();
 		struct sandbox *sb =
@@ -180,6 +187,8 @@ static void test_rows(struct engine *eng)
 	}
 	fakefs_end(&plain);
 	fakefs_end(&tree);
+	fakefs_end(&served[0]);
+	fakefs_end(&served[1]);
 }
 
 static void test_writable(struct engine *eng, uid_t uid, const char *source)
@@ -403,6 +412,7 @@ static void prepare(void)
 		{ "allowed", 0, 0, 0755 },     { "allowed/sub", 0, 0, 0700 },
 		{ "grouped", USER, 50, 0755 }, { "again", USER, USER, 0700 },
 		{ "plain", 0, 0, 0755 },       { "tree", 0, 0, 0755 },
+		{ "served", 0, 0, 0755 },      { "allowed/served", 0, 0, 0755 },
 		{ "silent", 0, 0, 0755 },      { "games", 5, 60, 0700 },
 	};
 
