@@ -64,6 +64,16 @@ wait $pid
 h doctor >out 2>err
 is 'doctor' "$? $(cut -f 1 out | sort -u | grep -cvE '^(ok|note)$') $(cat err)" '0 0 '
 like 'doctor: hutchd' "$(cat out)" $'ok\thutchd\thutch .* serves '"$T"
+# What a setting of the kernel's costs.
+echo 1 >one
+doctor_says() { # SETTING CHECK: what it says of a machine where that is 1
+	mount --bind one "/proc/sys/$1"
+	h doctor | grep -F $'\t'"$2"$'\t'
+	umount "/proc/sys/$1"
+}
+like 'doctor: faults of memory' "$(doctor_says vm/unprivileged_userfaultfd 'user faults')" \
+	'^note.*/proc/sys/vm/unprivileged_userfaultfd is 1: .*set it to 0'
+like 'and where there are none' "$(h doctor | grep 'user faults')" ^ok
 is 'doctor as JSON' "$(h doctor --json | jq -r '.[] | select(.check == "kernel") | .status')" ok
 HUTCH=$W/none h doctor >out
 is 'without hutchd: a note' "$? $(grep -c $'^note\thutchd\t.*hutchd' out)" '0 1'

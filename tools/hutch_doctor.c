@@ -124,6 +124,22 @@ static void look_fuse_timeout(struct finding *f)
 	}
 }
 
+/* With it a command decides how long the kernel is in the middle of a copy from its memory, and keeps a pipe
+ * locked that hutchd needs. */
+static void look_userfaults(struct finding *f)
+{
+	static const char path[] = "/proc/sys/vm/unprivileged_userfaultfd";
+	char text[32];
+
+	if (hutch_read_text(AT_FDCWD, path, text, sizeof(text)) == 0 && strcmp(text, "0") != 0)
+		FOUND(f, FINDING_NOTE,
+		      "%s is %s: any command can make hutchd wait, and with it everybody; set it "
+		      "to 0",
+		      path, text);
+	else
+		FOUND(f, FINDING_OK, "no command can make the kernel wait for its memory");
+}
+
 /* ---- control groups ---- */
 
 static bool is_cgroup2(const char *path)
@@ -271,6 +287,7 @@ static const struct doctor_check checks[] = {
 	{ "kernel", look_kernel },
 	{ "fuse", look_fuse },
 	{ "fuse timeout", look_fuse_timeout },
+	{ "user faults", look_userfaults },
 	{ "user namespaces", doctor_try_userns },
 	{ "overlay", doctor_try_overlay },
 	{ "idmapped mounts", doctor_try_idmap },
