@@ -1,5 +1,6 @@
 #!/bin/bash
 # Completion, which has no list of its own: bash, zsh, and what both ask; help from the same tables.
+# takes long
 . "$(dirname "$0")/lib.sh"
 need root fuse userns zsh
 

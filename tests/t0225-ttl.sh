@@ -1,5 +1,6 @@
 #!/bin/bash
 # Sandboxes with a time to live, and those that are stopped when nobody uses them.
+# takes long
 . "$(dirname "$0")/lib.sh"
 need root fuse userns jq
 

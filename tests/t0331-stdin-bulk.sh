@@ -1,5 +1,6 @@
 #!/bin/bash
 # stdin in bulk: 1 GB (SOAK=1: 10 GB) to the byte, writers that nobody reads, killed ones, and many at once.
+# takes long
 . "$(dirname "$0")/lib.sh"
 need root fuse userns python3 sha256sum "$BUILD/flow"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A state directory whose disk takes a second for each write: nobody waits for it in the tree, and nothing is
 # lost, also by kill -9.
+# takes long
 . "$(dirname "$0")/lib.sh"
 need root fuse userns jq python3 fusermount3
 [ -x "$BUILD/slowfs" ] || { skip slow-disk "no $BUILD/slowfs: make it"; exit 0; }
