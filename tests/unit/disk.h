@@ -10,22 +10,13 @@
 #include "sandbox/disk_spool.h"
 #include "sandbox/zombies.h"
 #include "tests/unit/tap.h"
+#include "tests/unit/turn.h"
 
 #define PATIENCE_MS 20000
 
 static char dir[] = "/tmp/hutch-disk-XXXXXX";
-static struct ev_loop loop;
 static struct zombies zombies;
 static int at; /* that directory */
-
-#define turn_until(cond)                                                  \
-	({                                                                \
-		int64_t end_ = ev_now() + (int64_t)PATIENCE_MS * 1000000; \
-                                                                          \
-		while (!(cond) && ev_now() < end_)                        \
-			(void)ev_turn(&loop, 100);                        \
-		(cond);                                                   \
-	})
 
 static inline struct disk *disk_begin(size_t size, int keep, disk_job *const *jobs, size_t jobs_n)
 {

@@ -18,20 +18,11 @@
 #include "tests/unit/built.h"
 #include "tests/unit/fds.h"
 #include "tests/unit/tap.h"
+#include "tests/unit/turn.h"
 
 static char dir[] = "/tmp/hutch-test-XXXXXX";
-static struct ev_loop loop;
 static int agent_fd;
 static const char *kind = "auto"; /* of control groups */
-
-#define turn_until(cond)                                \
-	({                                              \
-		int64_t end_ = ev_now() + patience(20); \
-                                                        \
-		while (!(cond) && ev_now() < end_)      \
-			(void)ev_turn(&loop, 100);      \
-		(cond);                                 \
-	})
 
 static inline struct engine *open_engine(void)
 {

@@ -147,15 +147,6 @@ static int ask(struct disk *d, unsigned job, const char *name, struct answer *a)
 	return disk_put(d, &op, NULL);
 }
 
-#define turn_until(cond)                                                  \
-	({                                                                \
-		int64_t end_ = ev_now() + (int64_t)PATIENCE_MS * 1000000; \
-                                                                          \
-		while (!(cond) && ev_now() < end_)                        \
-			(void)ev_turn(&loop, 100);                        \
-		(cond);                                                   \
-	})
-
 static void test_jobs(void)
 {
 	struct disk *d = begin(1 << 20, -1);

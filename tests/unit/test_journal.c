@@ -12,25 +12,16 @@
 #include "sandbox/arrival-internal.h"
 #include "sandbox/journal-internal.h"
 #include "tests/unit/tap.h"
+#include "tests/unit/turn.h"
 
 enum { STEPS = 3000, NODES = 150, VERY_MANY = 100000, SCRIPT_MAX = 3000, RING = 1 << 19 };
 
 static char dir[] = "/tmp/hutch-test-XXXXXX";
-static struct ev_loop loop;
 static struct engine eng;
 static struct sandbox *box; /* serial 1 */
 static unsigned made;       /* names */
 static uint32_t script_max = SCRIPT_MAX;
 static uint64_t seed = 1;
-
-#define turn_until(cond)                                \
-	({                                              \
-		int64_t end_ = ev_now() + patience(20); \
-                                                        \
-		while (!(cond) && ev_now() < end_)      \
-			(void)ev_turn(&loop, 10);       \
-		(cond);                                 \
-	})
 
 static uint32_t rnd(uint32_t below)
 {
