@@ -157,6 +157,23 @@ void ev_expect(struct ev_loop *loop, bool more)
 	loop->expects = more;
 }
 
+static void note_busy(struct ev_loop *loop)
+{
+	int64_t now = ev_now();
+
+	if (now - loop->busy_at >= EV_EXPECT_NS)
+		loop->paused_at = now;
+	loop->busy_at = now;
+}
+
+/* How long nothing may come before an idle task runs. */
+static int64_t quiet_ns(const struct ev_loop *loop)
+{
+	if (!loop->expects)
+		return 0;
+	return loop->busy_at - loop->paused_at < EV_EXPECT_NS ? EV_EXPECT_NS : EV_HURRY_NS;
+}
+
 /* Nanoseconds; negative: as long as it takes. */
 static int64_t wait_ns(const struct ev_loop *loop, int timeout_ms)
 {
@@ -172,7 +189,7 @@ static int64_t wait_ns(const struct ev_loop *loop, int timeout_ms)
 			wait = left;
 	}
 	if (!list_empty(&loop->idle)) {
-		int64_t quiet = loop->expects ? EV_EXPECT_NS : 0;
+		int64_t quiet = quiet_ns(loop);
 
 		if (wait < 0 || quiet < wait)
 			wait = quiet;
@@ -259,6 +276,8 @@ int ev_turn(struct ev_loop *loop, int timeout_ms)
 		return r;
 	busy |= run_timers(loop);
 	busy |= run_tasks(loop);
+	if (busy)
+		note_busy(loop);
 	if (!busy && !loop->dead) {
 		loop->expects = false;
 		if (!list_empty(&loop->idle))

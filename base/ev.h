@@ -47,6 +47,8 @@ struct ev_loop {
 	bool stop;
 	bool expects; /* see ev_expect() */
 	struct list timers, tasks, idle;
+	int64_t busy_at;   /* the last turn that found something to do; ev_now() time */
+	int64_t paused_at; /* and the first behind the last pause of EV_EXPECT_NS */
 	struct ev_source *dead;
 	struct epoll_event *batch; /* what this turn has not delivered yet */
 	int batch_left;
@@ -78,8 +80,11 @@ void ev_defer_idle(struct ev_loop *, struct ev_task *);
 void ev_task_cancel(struct ev_task *);
 /* More is about to come, or (false) not: whoever was answered just now has not had the time to ask for
  * more, least of all on the same core, and would wait for an idle task with what he asks for
- * next.  None runs until nothing has come for EV_EXPECT_NS, or for all of a turn that is shorter. */
+ * next.  None runs until nothing has come for EV_EXPECT_NS, or for all of a turn that is shorter.
+ * When there was no such pause for as long, there may never be one, and what is made ahead would be
+ * made while somebody waits for it: then EV_HURRY_NS will do. */
 #define EV_EXPECT_NS 5000000
+#define EV_HURRY_NS  100000
 void ev_expect(struct ev_loop *, bool more);
 
 /* Until loop->stop.  0, or a negative errno. */

@@ -391,6 +391,7 @@ static void test_expect(void)
 	ev_del(&loop, &src->src);
 	ev_turn(&loop, -1);
 	is_str(take_log(), "R", "and is released");
+	loop.paused_at = loop.busy_at;
 	start = ev_now();
 	ev_turn(&loop, -1);
 	is_str(take_log(), "a", "nothing came: one runs");
@@ -403,6 +404,56 @@ static void test_expect(void)
 	ev_defer_idle(&loop, &a.task);
 	ev_turn(&loop, -1);
 	is_str(take_log(), "a", "nor when nothing is to come");
+}
+
+/* Something to do every now and then, for so long. */
+static void be_busy(struct thing *timer, int64_t ns)
+{
+	int64_t end = ev_now() + ns;
+
+	do {
+		ev_timer_set(&loop, &timer->timer, 1);
+		ev_turn(&loop, -1);
+		(void)take_log();
+	} while (ev_now() < end);
+}
+
+/* How long the next one has waited, at the least of some times: a machine that is busy makes it longer. */
+static int64_t idle_wait(struct thing *timer, int64_t busy_ns, int64_t pause_ns)
+{
+	int64_t least = INT64_MAX;
+	struct thing idle;
+
+	thing_init(&idle, 'i', NULL);
+	for (int i = 0; i < 20; i++) {
+		int64_t start;
+
+		be_busy(timer, busy_ns);
+		(void)usleep((useconds_t)(pause_ns / 1000));
+		be_busy(timer, 0);
+		ev_expect(&loop, true);
+		ev_defer_idle(&loop, &idle.task);
+		start = ev_now();
+		ev_turn(&loop, -1);
+		if (ev_now() - start < least)
+			least = ev_now() - start;
+		is_str(take_log(), "i", "an idle task runs");
+	}
+	return least;
+}
+
+/* Who never pauses gets them all the same. */
+static void test_hurry(void)
+{
+	struct thing timer;
+	int64_t wait;
+
+	thing_init(&timer, 't', NULL);
+	wait = idle_wait(&timer, EV_EXPECT_NS * 2, 0);
+	ok(wait >= EV_HURRY_NS && wait < EV_EXPECT_NS / 2, "behind a long burst after %lld us",
+	   (long long)wait / 1000);
+	wait = idle_wait(&timer, EV_EXPECT_NS * 2, EV_EXPECT_NS);
+	ok(wait >= EV_EXPECT_NS, "behind a pause after %lld us", (long long)wait / 1000);
 }
 
 static void defer_and_die(struct thing *t)
@@ -457,6 +508,7 @@ int main(void)
 	test_tasks();
 	test_idle();
 	test_expect();
+	test_hurry();
 	test_order();
 	test_run();
 	return tap_done();
