@@ -22,12 +22,19 @@
 
 struct disk_spool;
 
+/* The writer's alone; see disk_transit.c. */
+struct disk_transit_name {
+	char name[DISK_NAME_MAX]; /* whose bytes are in the pipe */
+	_Atomic uint32_t cut;     /* some of them are lost */
+};
+
 struct disk_shared {
 	_Atomic uint64_t head;       /* hutchd's: records below it are complete */
 	_Atomic uint64_t tail;       /* the writer's: all below it is done */
 	_Atomic uint32_t asleep;     /* the writer waits for a byte on its socket */
 	_Atomic uint32_t wants_room; /* hutchd waits for a DISK_SAYS_ROOM */
 	_Atomic int32_t error;       /* errno of what the disk does not take; 0: none */
+	struct disk_transit_name transit;
 };
 
 #define DISK_ALIGN 64 /* a pad of any size has room for a record */
@@ -120,11 +127,12 @@ struct disk_ask {
 	char name[DISK_NAME_MAX];
 };
 
-/* --- the writer: disk_writer.c, disk_file.c, disk_pump.c --- */
+/* --- the writer: disk_writer.c, disk_file.c, disk_transit.c, disk_pump.c --- */
 
 struct disk_writer_plan {
 	struct disk_ring ring;
 	int dirfd, sock, keep; /* keep: -1: none */
+	int transit[2];        /* a pipe that does not block, which outlives the writer */
 	disk_job *const *jobs;
 	size_t jobs_n;
 	void *job_arg;
@@ -164,10 +172,30 @@ static inline bool disk_is_short(int r)
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
 
+struct disk_transit {
+	struct disk_files *files;         /* borrowed */
+	int in, out;                      /* ends of a pipe; borrowed */
+	struct disk_transit_name *shared; /* borrowed */
+	char cut[DISK_NAME_MAX];          /* of these the last writer has lost some; "": of none */
+};
+struct disk_way {
+	int from, to;     /* a pipe and a file; borrowed */
+	const char *name; /* of the file, in DISK_NAME_MAX bytes */
+	uint64_t off;
+	size_t len;
+};
+/* Writes what the last writer has left in the pipe. */
+void disk_transit_init(struct disk_transit *, struct disk_files *, const struct disk_writer_plan *);
+/* Has the last writer lost a part of what it had taken for this file? It may have died before it said so. */
+bool disk_transit_cut(const struct disk_transit *, const char *name);
+/* How many bytes it took from the pipe, 0 at its end, or a negative errno: -EAGAIN when there are
+ * none. Those above *ret_kept are lost: the file did not take them. */
+ssize_t disk_transit_move(struct disk_transit *, const struct disk_way *, size_t *ret_kept);
+
 struct disk_pumps;
 struct pollfd;
 #define DISK_PUMPS_MAX 256
-struct disk_pumps *disk_pumps_new(struct disk_files *, int sock);
+struct disk_pumps *disk_pumps_new(struct disk_files *, const struct disk_writer_plan *);
 /* A DISK_ASKS_… about a pump; takes `fd`. */
 void disk_pumps_ask(struct disk_pumps *, const struct disk_ask *, int fd);
 /* A turn of each that may: `seen` is how far the ring was gone through. True: there may be more at once. */

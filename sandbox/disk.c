@@ -15,6 +15,7 @@
 #include "sandbox/disk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -377,6 +378,7 @@ static int start_writer(struct disk *d, struct err *err)
 			.dirfd = d->config.dirfd,
 			.sock = pair[1],
 			.keep = d->config.keep,
+			.transit = { d->transit[0], d->transit[1] },
 			.jobs = d->config.jobs,
 			.jobs_n = d->config.jobs_n,
 			.job_arg = d->config.job_arg,
@@ -426,6 +428,7 @@ int disk_new(struct disk **ret, const struct disk_config *config, struct err *er
 	d->config = *config;
 	d->loop = config->loop;
 	d->src = (struct ev_source){ .fd = -1, .ready = on_sock, .release = on_released };
+	d->transit[0] = d->transit[1] = -1;
 	d->pid = -1;
 	d->next_ticket = 1;
 	list_init(&d->room);
@@ -437,6 +440,8 @@ int disk_new(struct disk **ret, const struct disk_config *config, struct err *er
 	ev_timer_init(&d->wake, on_wake);
 	ev_timer_init(&d->respawn, on_respawn);
 	r = map_ring(d, config->size ? config->size : RING_SIZE, err);
+	if (r == 0 && pipe2(d->transit, O_CLOEXEC | O_NONBLOCK) < 0)
+		r = err_set(err, errno, "make a pipe for the writer");
 	if (r == 0)
 		r = start_writer(d, err);
 	if (r < 0) {
@@ -513,6 +518,8 @@ void disk_free(struct disk *d)
 		list_del(&o->link);
 		free(o);
 	}
+	close_auto(&d->transit[0]);
+	close_auto(&d->transit[1]);
 	if (d->ring.shared)
 		(void)munmap(d->ring.shared, HEADER_SIZE + d->ring.size);
 	d->ended = true;

@@ -44,18 +44,20 @@ struct pump {
 
 struct disk_pumps {
 	struct disk_files *files;
+	struct disk_transit transit;
 	int sock;
 	struct pump pump[DISK_PUMPS_MAX];
 	size_t n; /* places in use lie below it */
 };
 
-struct disk_pumps *disk_pumps_new(struct disk_files *files, int sock)
+struct disk_pumps *disk_pumps_new(struct disk_files *files, const struct disk_writer_plan *plan)
 {
 	struct disk_pumps *all = calloc(1, sizeof(*all));
 
 	if (all) {
 		all->files = files;
-		all->sock = sock;
+		all->sock = plan->sock;
+		disk_transit_init(&all->transit, files, plan);
 	}
 	return all;
 }
@@ -82,6 +84,12 @@ static void end(struct disk_pumps *all, struct pump *p, enum disk_pump_flags how
 	p->ticket = 0;
 }
 
+static void set_lost(struct pump *p)
+{
+	p->flags |= DISK_PUMP_LOST;
+	p->lost = true;
+}
+
 /* One that another writer has begun goes on behind what that has moved. */
 static void catch_up(const struct disk_pumps *all, struct pump *p)
 {
@@ -90,6 +98,8 @@ static void catch_up(const struct disk_pumps *all, struct pump *p)
 	if (p->resumed && fstatat(all->files->dirfd, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (uint64_t)st.st_size > p->off)
 		p->off = (uint64_t)st.st_size;
+	if (p->resumed && disk_transit_cut(&all->transit, p->name))
+		set_lost(p);
 	p->resumed = false;
 }
 
@@ -162,6 +172,14 @@ void disk_pumps_ask(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 	}
 }
 
+/* So many from the pipe have no place in the file. */
+static void lose(struct pump *p, uint64_t n)
+{
+	set_lost(p);
+	if (p->settling) /* what was in the pipe is less by so much, or comes to its end never */
+		p->settle -= n < p->settle - p->off ? n : p->settle - p->off;
+}
+
 /* How many, 0 at the end of the pipe, or a negative errno. */
 static ssize_t throw_away(struct pump *p, size_t len)
 {
@@ -170,10 +188,7 @@ static ssize_t throw_away(struct pump *p, size_t len)
 
 	if (n <= 0)
 		return n < 0 ? -errno : 0;
-	p->flags |= DISK_PUMP_LOST;
-	p->lost = true;
-	if (p->settling) /* what was in the pipe is less by so much, or comes to its end never */
-		p->settle -= (uint64_t)n < p->settle - p->off ? (uint64_t)n : p->settle - p->off;
+	lose(p, (uint64_t)n);
 	return n;
 }
 
@@ -199,8 +214,9 @@ static void look_for_gap(struct pump *p, int spool)
 static ssize_t move(struct disk_pumps *all, struct pump *p)
 {
 	int spool = p->lost ? -EIO : disk_files_get(all->files, p->name, false);
+	struct disk_way way = { .from = p->fd, .to = spool, .name = p->name, .off = p->off };
 	uint64_t most = room(p);
-	loff_t at = (loff_t)p->off;
+	size_t kept;
 	ssize_t n;
 
 	if (p->settling && p->settle - p->off < most)
@@ -214,12 +230,13 @@ static ssize_t move(struct disk_pumps *all, struct pump *p)
 	}
 	if (spool < 0 || (p->drops && !most))
 		return throw_away(p, WASTE);
-	n = splice(p->fd, NULL, spool, &at, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR || disk_is_short(-errno)))
-		return -errno;
-	if (n < 0)
+	way.len = most;
+	n = disk_transit_move(&all->transit, &way, &kept);
+	if (n < 0 && n != -EAGAIN && n != -EINTR)
 		return throw_away(p, most);
-	p->off += (uint64_t)n;
+	p->off += kept;
+	if (n > (ssize_t)kept)
+		lose(p, (uint64_t)n - kept);
 	return n;
 }
 

@@ -105,23 +105,24 @@ static void drop_capabilities(void)
 	(void)cap_free(caps);
 }
 
-/* 3 the state directory, 4 the socket, 5 what is kept; nothing else of hutchd's lives longer because of
- * us, nor does anybody wait for us who reads what hutchd says. */
+/* Nothing else of hutchd's lives longer because of us, nor does anybody wait for us who reads what
+ * hutchd says. */
 static void keep_descriptors(struct disk_writer_plan *plan)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int dir = fcntl(plan->dirfd, F_DUPFD, 10), sock = fcntl(plan->sock, F_DUPFD, 10);
-	int keep = plan->keep < 0 ? -1 : fcntl(plan->keep, F_DUPFD, 10);
+	int *const kept[] = { &plan->dirfd, &plan->sock, &plan->transit[0], &plan->transit[1],
+			      &plan->keep }; /* the last: there may be none */
+	size_t n = ARRAY_SIZE(kept) - (plan->keep < 0);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), high[ARRAY_SIZE(kept)];
 
+	for (size_t i = 0; i < n; i++)
+		high[i] = fcntl(*kept[i], F_DUPFD, 3 + (int)n);
 	for (int fd = 0; fd < 3; fd++)
 		if (dup2(null, fd) < 0)
 			_exit(1);
-	if (dup2(dir, 3) < 0 || dup2(sock, 4) < 0 || (plan->keep >= 0 && dup2(keep, 5) < 0))
-		_exit(1);
-	(void)close_range(plan->keep >= 0 ? 6 : 5, ~0U, 0);
-	plan->dirfd = 3;
-	plan->sock = 4;
-	plan->keep = plan->keep >= 0 ? 5 : -1;
+	for (size_t i = 0; i < n; i++)
+		if ((*kept[i] = dup2(high[i], 3 + (int)i)) < 0)
+			_exit(1);
+	(void)close_range(3 + (unsigned)n, ~0U, 0);
 }
 
 /* --- saying --- */
@@ -529,7 +530,7 @@ _Noreturn void disk_writer_main(const struct disk_writer_plan *plan)
 	rename_process();
 	drop_capabilities();
 	disk_files_init(&w.files, w.plan.dirfd);
-	w.pumps = disk_pumps_new(&w.files, w.plan.sock);
+	w.pumps = disk_pumps_new(&w.files, &w.plan);
 	if (!w.pumps)
 		_exit(1);
 	w.tail = w.scan = atomic_load(&w.plan.ring.shared->tail);

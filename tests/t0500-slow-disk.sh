@@ -190,6 +190,16 @@ is_whole 'a few lines, again' "$L" "$lines" 3
 is_whole 'many pieces, again' "$P" "$pieces" 0
 ok 'who read it while it ran has seen the same' cmp "$W/frames.live" "$P/frames"
 
+# A pipe is not locked while the disk takes what was in it.
+F=$T/calm/exec/$(node calm 'head -c 30000000 /dev/zero; read -r go
+	head -c 65536 /dev/zero; sleep 0.5; head -c 900000 /dev/zero; echo has written >&2; sleep 60')
+ok 'a command floods' wait_for 20 eval '[ "$(stat -c %s "$F/stdout")" = 30000000 ]'
+sleep 0.5 # what is else to be written is written
+slow $((5 * LIMIT))
+echo go >"$F/stdin"
+quick 'and writes on while the disk takes what was in its pipe' "read -r line <'$F/stderr'"
+slow 0
+
 # hutchd is killed in the middle: what somebody was told is so for ever.
 slow 1000
 F=$T/busy/exec/$(node busy "$flood")

@@ -70,7 +70,7 @@ static rlim_t no_more_here(void)
 	return limit_fds(0, (rlim_t)next);
 }
 
-#define WRITER_HAS 5 /* its directory and its socket are 3 and 4 */
+#define WRITER_HAS 7 /* its directory, its socket and a pipe are 3 to 6 */
 
 static rlim_t no_more_there(struct disk *d, rlim_t but)
 {
