@@ -64,8 +64,7 @@ static void test_one_read(void)
 	static char bytes[20000];
 
 	many_pieces(&w, 6900);
-	is_int(arrival_read(&w.rd[0], bytes, sizeof(bytes), 0), sizeof(bytes),
-	       "many pieces, one read");
+	is_int(read_at(&w.rd[0], bytes, sizeof(bytes), 0), sizeof(bytes), "many pieces, one read");
 	ok(memcmp(bytes, w.all.data, sizeof(bytes)) == 0, "all of them");
 	finish(&w);
 	streams_end(&w);
