@@ -4,8 +4,8 @@
  * here, in pack.c and unpack.c.  The sandbox may be hostile, and so may be what
  * comes from it: only unpack.c makes anything of it.
  *
- * All waiting is done in await(), which also sees signals, so that an interrupted
- * copy removes its half-made file and its command.
+ * A signal is looked for before each read and write of the stream, and while it is waited for,
+ * so that an interrupted copy removes its half-made file and its command.
  */
 #include "tools/hutch.h"
 
@@ -91,27 +91,35 @@ static void complain(void *arg, const struct err *err)
 
 /* ---- the command inside ---- */
 
-/* Until the descriptor is ready, or a signal says that it is enough. */
-static int await(struct copy *c, int fd, short events, struct err *err)
+/* Has a signal said that it is enough? Then -EINTR. */
+static int look_for_signal(struct copy *c, struct err *err)
 {
-	struct pollfd pfd[] = { { .fd = fd, .events = events },
-				{ .fd = c->signals, .events = POLLIN } };
 	struct signalfd_siginfo si;
 
-	while (poll(pfd, ARRAY_SIZE(pfd), -1) < 0)
-		if (errno != EINTR)
-			return err_set(err, errno, "poll");
 	if (read(c->signals, &si, sizeof(si)) != sizeof(si))
 		return 0;
 	c->interrupted = (int)si.ssi_signo;
 	return err_say(err, EINTR, "interrupted by %s", signal_name(c->interrupted));
 }
 
+/* Until the descriptor is ready, or there is a signal. */
+static int await(const struct copy *c, int fd, short events, struct err *err)
+{
+	struct pollfd pfd[] = { { .fd = fd, .events = events },
+				{ .fd = c->signals, .events = POLLIN } };
+
+	while (poll(pfd, ARRAY_SIZE(pfd), -1) < 0)
+		if (errno != EINTR)
+			return err_set(err, errno, "poll");
+	return 0;
+}
+
 static ssize_t fill(struct copy *c, char *bytes, size_t len, struct err *err)
 {
-	for (;;) {
+	int r;
+
+	while ((r = look_for_signal(c, err)) == 0) {
 		ssize_t n = read(c->stream, bytes, len);
-		int r;
 
 		if (n >= 0)
 			return n;
@@ -119,8 +127,9 @@ static ssize_t fill(struct copy *c, char *bytes, size_t len, struct err *err)
 			return err_set(err, errno, "read what tar writes in '%s'", c->node.box);
 		r = await(c, c->stream, POLLIN, err);
 		if (r < 0)
-			return r;
+			break;
 	}
+	return r;
 }
 
 /* A request to hutchd for each header would be most of the time that small files take. */
@@ -147,9 +156,10 @@ static ssize_t read_stream(void *arg, char *bytes, size_t len, struct err *err)
 
 static int drain(struct copy *c, const char *bytes, size_t len, struct err *err)
 {
-	while (len > 0) {
+	int r = 0;
+
+	while (len > 0 && (r = look_for_signal(c, err)) == 0) {
 		ssize_t n = write(c->stream, bytes, len);
-		int r;
 
 		if (n > 0) {
 			bytes += n;
@@ -160,9 +170,9 @@ static int drain(struct copy *c, const char *bytes, size_t len, struct err *err)
 			return err_set(err, errno, "write to tar in '%s'", c->node.box);
 		r = await(c, c->stream, POLLOUT, err);
 		if (r < 0)
-			return r;
+			break;
 	}
-	return 0;
+	return r;
 }
 
 static int flush_stream(struct copy *c, struct err *err)
@@ -223,6 +233,8 @@ static int finish(struct copy *c, struct buf *said, struct err *err)
 			return err_set(err, errno, "the result of the command in '%s'",
 				       c->node.box);
 		r = await(c, fd, POLLIN, err);
+		if (r == 0)
+			r = look_for_signal(c, err);
 	}
 	if (r == 0 && said) {
 		char *shown = malloc(STDERR_SHOWN);
