@@ -21,18 +21,28 @@
 #include "sandbox/disk-internal.h"
 
 #define PIPE_SIZE (1024 * 1024) /* as much as a pump takes in a turn */
-#define WASTE     65536
-#define SHORT_US  10000 /* between two tries when memory is short, */
-#define SHORT_MAX 1000  /* and how many */
+#define SHORT_US  10000         /* between two tries when memory or descriptors are short, */
+#define SHORT_MAX 1000          /* and how many */
 
-/* What is left in it is lost, which the next writer must know if we do not come to say so. */
+/* What is left in it is lost, which the next writer must know if we do not come to say so.  It may be a
+ * page of a file that nobody can read any more, read(2) neither: it goes with a pipe of its own. */
 static void throw_away(const struct disk_transit *t)
 {
-	char waste[WASTE];
+	ssize_t n = 1;
 
 	atomic_store(&t->shared->cut, 1);
-	while (read(t->out, waste, sizeof(waste)) > 0)
-		;
+	while (n > 0) {
+		int fd[2];
+
+		if (pipe2(fd, O_CLOEXEC) < 0) {
+			(void)disk_files_spare(t->files, -errno);
+			(void)usleep(SHORT_US);
+			continue;
+		}
+		n = splice(t->out, NULL, fd[1], NULL, PIPE_SIZE, SPLICE_F_NONBLOCK);
+		(void)close(fd[0]);
+		(void)close(fd[1]);
+	}
 }
 
 /* Out of it; returns how many of them the file took, the rest is lost. */
