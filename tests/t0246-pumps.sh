@@ -4,7 +4,7 @@
 need root fuse userns jq python3 prlimit
 
 start_hutchd
-code() { timeout 30 cat "$1/code" 2>&1; }
+code() { timeout $((30 * ${HUTCH_PATIENCE:-1})) cat "$1/code" 2>&1; }
 says() { [ "$(timeout 5 cat "$1/status" 2>&1)" = "$2" ]; }
 writer() { # its process
 	local p
