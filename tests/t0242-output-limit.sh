@@ -223,10 +223,10 @@ echo '{"name":"tight","limits":{"output":"100K"}}' >"$T/new"
 wait_for 10 state_is tight running
 n=$(node tight 'head -c 102400 /dev/zero >&2; head -c 1000000 /dev/zero')
 is 'a full sandbox: what was read of the other stream makes room' \
-	"$(timeout 20 cat "$T/tight/exec/$n/output" | wc -c) $(status_of tight "$n")" '1102400 exited 0'
+	"$(timeout 20 cat "$T/tight/exec/$n/output" | wc -c) $(timeout 20 cat "$T/tight/exec/$n/code")" '1102400 0'
 n=$(node tight 'for i in $(seq 40); do head -c 90000 /dev/zero; head -c 90000 /dev/zero >&2; done')
 is 'also where a shell might go back' \
-	"$(timeout 20 cat "$T/tight/exec/$n/output" | wc -c) $(status_of tight "$n")" '7200000 exited 0'
+	"$(timeout 20 cat "$T/tight/exec/$n/output" | wc -c) $(timeout 20 cat "$T/tight/exec/$n/code")" '7200000 0'
 rmdir "$T/tight"
 refused 'more than the config allows' EINVAL "echo '{\"limits\":{\"output\":\"5G\"}}' > $T/new"
 refused 'a limit that this version has not' EINVAL "echo '{\"limits\":{\"memory\":\"5G\"}}' > $T/new"
