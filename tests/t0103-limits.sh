@@ -27,7 +27,7 @@ no 'as JSON too' bash -c "echo '[\"true\"]' > $T/b2/exec/new"
 no 'then last is gone' test -e "$T/b2/exec/last"
 mkdir "$T/b2/exec/named"
 no 'in a named node too' bash -c "echo 'sleep 1' > $T/b2/exec/named/cmd"
-is 'status' "$(status_of b1 1)" running
+ok 'status' wait_for 10 eval '[ "$(status_of b1 1)" = running ]'
 is 'another user runs his' "$(as 4321 bash -c "echo 'echo his' > $T/u1/exec/new; cat $T/u1/exec/last/stdout")" his
 ok 'ctl' bash -c "echo kill > $T/b1/exec/1/ctl"
 is 'kills' "$(timeout 5 cat "$T/b1/exec/1/code")" 137
