@@ -110,8 +110,10 @@ ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, si
 	ssize_t n;
 
 	*ret_kept = 0;
-	memcpy(t->shared->name, way->name, DISK_NAME_MAX);
+	/* In this order: what was cut was another one, and a writer that dies in between has taken nothing. */
 	atomic_store(&t->shared->cut, 0);
+	atomic_thread_fence(memory_order_seq_cst);
+	memcpy(t->shared->name, way->name, DISK_NAME_MAX);
 	n = splice(way->from, NULL, t->in, NULL, way->len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (n < 0)
 		return -errno;
