@@ -157,13 +157,12 @@ void ev_expect(struct ev_loop *loop, bool more)
 	loop->expects = more;
 }
 
-static void note_busy(struct ev_loop *loop)
+/* A pause is from the end of one turn to what comes next: a turn that takes long is none. */
+static void note_busy(struct ev_loop *loop, int64_t came)
 {
-	int64_t now = ev_now();
-
-	if (now - loop->busy_at >= EV_EXPECT_NS)
-		loop->paused_at = now;
-	loop->busy_at = now;
+	if (came - loop->busy_at >= EV_EXPECT_NS)
+		loop->paused_at = came;
+	loop->busy_at = ev_now();
 }
 
 /* How long nothing may come before an idle task runs. */
@@ -197,13 +196,14 @@ static int64_t wait_ns(const struct ev_loop *loop, int timeout_ms)
 	return wait;
 }
 
-/* Returns how many there were, or a negative errno. */
-static int run_sources(struct ev_loop *loop, int64_t wait)
+/* Returns how many there were, or a negative errno; *ret_came is when they came, or none. */
+static int run_sources(struct ev_loop *loop, int64_t wait, int64_t *ret_came)
 {
 	const struct timespec timeout = { .tv_sec = wait / NS_PER_S, .tv_nsec = wait % NS_PER_S };
 	struct epoll_event batch[BATCH];
 	int n = epoll_pwait2(loop->epfd, batch, BATCH, wait < 0 ? NULL : &timeout, NULL);
 
+	*ret_came = ev_now();
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++) {
@@ -269,7 +269,8 @@ static bool run_tasks(struct ev_loop *loop)
 
 int ev_turn(struct ev_loop *loop, int timeout_ms)
 {
-	int r = run_sources(loop, wait_ns(loop, timeout_ms));
+	int64_t came;
+	int r = run_sources(loop, wait_ns(loop, timeout_ms), &came);
 	bool busy = r > 0;
 
 	if (r < 0)
@@ -277,7 +278,7 @@ int ev_turn(struct ev_loop *loop, int timeout_ms)
 	busy |= run_timers(loop);
 	busy |= run_tasks(loop);
 	if (busy)
-		note_busy(loop);
+		note_busy(loop, came);
 	if (!busy && !loop->dead) {
 		loop->expects = false;
 		if (!list_empty(&loop->idle))

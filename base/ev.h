@@ -47,7 +47,7 @@ struct ev_loop {
 	bool stop;
 	bool expects; /* see ev_expect() */
 	struct list timers, tasks, idle;
-	int64_t busy_at;   /* the last turn that found something to do; ev_now() time */
+	int64_t busy_at;   /* end of the last turn that found something to do; ev_now() time */
 	int64_t paused_at; /* and the first behind the last pause of EV_EXPECT_NS */
 	struct ev_source *dead;
 	struct epoll_event *batch; /* what this turn has not delivered yet */

@@ -418,6 +418,12 @@ static void be_busy(struct thing *timer, int64_t ns)
 	} while (ev_now() < end);
 }
 
+static void take_long(struct thing *t)
+{
+	(void)t;
+	(void)usleep(EV_EXPECT_NS / 1000);
+}
+
 /* How long the next one has waited, at the least of some times: a machine that is busy makes it longer. */
 static int64_t idle_wait(struct thing *timer, int64_t busy_ns, int64_t pause_ns)
 {
@@ -452,6 +458,11 @@ static void test_hurry(void)
 	wait = idle_wait(&timer, EV_EXPECT_NS * 2, 0);
 	ok(wait >= EV_HURRY_NS && wait < EV_EXPECT_NS / 2, "behind a long burst after %lld us",
 	   (long long)wait / 1000);
+	thing_init(&timer, 't', take_long);
+	wait = idle_wait(&timer, EV_EXPECT_NS * 2, 0);
+	ok(wait < EV_EXPECT_NS / 2, "also of turns that take long, after %lld us",
+	   (long long)wait / 1000);
+	thing_init(&timer, 't', NULL);
 	wait = idle_wait(&timer, EV_EXPECT_NS * 2, EV_EXPECT_NS);
 	ok(wait >= EV_EXPECT_NS, "behind a pause after %lld us", (long long)wait / 1000);
 }
