@@ -21,6 +21,7 @@
 #include "base/ev.h"
 #include "sandbox/disk-internal.h"
 #include "sandbox/disk_spool.h"
+#include "sandbox/pipes.h"
 
 #define PER_TURN  (1024 * 1024)
 #define PIPE_SIZE (1024 * 1024)
@@ -186,8 +187,12 @@ static ssize_t throw_away(struct pump *p, size_t len)
 	static char waste[WASTE];
 	ssize_t n = read(p->fd, waste, len < sizeof(waste) ? len : sizeof(waste));
 
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		n = pipe_discard(p->fd, len);
+	else if (n < 0)
+		n = -errno;
 	if (n <= 0)
-		return n < 0 ? -errno : 0;
+		return n;
 	lose(p, (uint64_t)n);
 	return n;
 }

@@ -49,3 +49,19 @@ int pipes_take(struct pipes *all, bool we_read, int *ours, int *theirs, struct e
 	*theirs = fd[1 - end];
 	return 0;
 }
+
+/* What goes from pipe to pipe is not looked at. */
+ssize_t pipe_discard(int from, size_t len)
+{
+	int fd[2];
+	ssize_t n;
+
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		return -errno;
+	n = splice(from, NULL, fd[1], NULL, len, SPLICE_F_NONBLOCK);
+	if (n < 0)
+		n = -errno;
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	return n;
+}

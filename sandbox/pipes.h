@@ -6,6 +6,9 @@
  */
 #pragma once
 
+#include <stddef.h>
+#include <sys/types.h>
+
 #include "base/err.h"
 #include "base/ev.h"
 
@@ -22,3 +25,8 @@ void pipes_init(struct pipes *, struct ev_loop *);
 void pipes_done(struct pipes *);
 /* A new pipe, made ahead or now: *ours does not block, *theirs does.  Both are the caller's. */
 int pipes_take(struct pipes *, bool we_read, int *ours, int *theirs, struct err *);
+
+/* Throws away at most `len` bytes of a pipe that does not block, also those that nobody can read: spliced
+ * from a file, they may be a page that its file system has given up.  > 0: so many; 0: its end;
+ * negative errno: -EAGAIN there are none, -EMFILE and the like: it takes two descriptors. */
+ssize_t pipe_discard(int fd, size_t len);

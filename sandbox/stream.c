@@ -151,17 +151,33 @@ void stream_restore(struct stream *st)
 
 /* --- from the pipe --- */
 
+/* A terminal has not more than so many at a time, cannot be spliced, and says EIO at its end. */
+static ssize_t throw_away_of_tty(const struct stream *st, size_t len)
+{
+	char bytes[4096];
+	ssize_t n = read(st->src.fd, bytes, len < sizeof(bytes) ? len : sizeof(bytes));
+
+	return n >= 0 ? n : errno == EIO ? 0 : -errno;
+}
+
+static ssize_t throw_away_of_pipe(const struct stream *st, size_t len)
+{
+	ssize_t n = splice(st->src.fd, NULL, st->exec->sandbox->engine->null_fd, NULL, len,
+			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return n < 0 ? -EAGAIN : n;
+	return pipe_discard(st->src.fd, len); /* its end, or what cannot be read */
+}
+
 /* What cannot be kept, and must not stop the command. */
 static ssize_t throw_away(struct stream *st, size_t len)
 {
-	char bytes[4096]; /* a terminal has no more at a time, and cannot be spliced */
-	ssize_t n = st->tty ? read(st->src.fd, bytes, len < sizeof(bytes) ? len : sizeof(bytes))
-			    : splice(st->src.fd, NULL, st->exec->sandbox->engine->null_fd, NULL,
-				     len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	ssize_t n = st->tty ? throw_away_of_tty(st, len) : throw_away_of_pipe(st, len);
 
 	if (n > 0)
 		st->truncated = true;
-	return n >= 0 ? n : st->tty && errno == EIO ? 0 : -errno;
+	return n;
 }
 
 static bool pipe_empty(const struct stream *st)

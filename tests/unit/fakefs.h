@@ -21,7 +21,7 @@ struct fakefs {
 
 static inline void fakefs_reply(int fd, uint64_t unique, int error, const void *out, size_t len)
 {
-	char bytes[512];
+	char bytes[8192];
 	struct fuse_out_header head = { (uint32_t)(sizeof(head) + len), error, unique };
 
 	memcpy(bytes, &head, sizeof(head));

@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "sandbox/pipes.h"
+#include "tests/unit/badfile.h"
 #include "tests/unit/fds.h"
 #include "tests/unit/tap.h"
 
@@ -171,6 +172,35 @@ static void test_many(void)
 	is_int(count_fds(), before, "none is made after the end");
 }
 
+static void test_discard(void)
+{
+	auto_close int ours = -1, theirs = -1;
+	struct badfile bad;
+	char byte;
+	int before;
+
+	pipes_init(&all, &loop);
+	(void)pipes_take(&all, true, &ours, &theirs, NULL);
+	ok(badfile_mount(&bad), "a file whose pages go");
+	before = count_fds();
+	is_int(pipe_discard(ours, 100), -EAGAIN, "of an empty pipe nothing is thrown away");
+	is_int(write(theirs, "12345", 5), 5, "bytes");
+	is_int(pipe_discard(ours, 3), 3, "a part of them");
+	is_int((long long)badfile_put(&bad, theirs), BAD_PAGE, "a page");
+	is_int(pipe_discard(ours, 2), 2, "the rest");
+	is_int(read(ours, &byte, 1) < 0 ? errno : 0, EIO, "which nobody can read");
+	is_int(pipe_discard(ours, BAD_PAGE * 2), BAD_PAGE, "goes as well");
+	is_int(pipe_discard(ours, 1), -EAGAIN, "nothing is left");
+	limit_fds(true);
+	is_int(pipe_discard(ours, 1), -EMFILE, "without descriptors");
+	limit_fds(false);
+	is_int(count_fds(), before, "none stays open");
+	close_auto(&theirs);
+	is_int(pipe_discard(ours, 1), 0, "the end");
+	badfile_end(&bad);
+	pipes_done(&all);
+}
+
 int main(void)
 {
 	if (ev_init(&loop, NULL) < 0)
@@ -178,6 +208,7 @@ int main(void)
 	test_ahead();
 	test_none_left();
 	test_many();
+	test_discard();
 	ev_done(&loop);
 	return tap_done();
 }
