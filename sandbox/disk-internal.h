@@ -24,7 +24,8 @@ struct disk_spool;
 
 /* The writer's alone; see disk_transit.c. */
 struct disk_transit_name {
-	char name[DISK_NAME_MAX]; /* whose bytes are in the pipe */
+	uint64_t pump;            /* the ticket of whose bytes are in the pipe, */
+	char name[DISK_NAME_MAX]; /* and their file */
 	_Atomic uint32_t cut;     /* some of them are lost */
 };
 
@@ -176,18 +177,20 @@ struct disk_transit {
 	struct disk_files *files;         /* borrowed */
 	int in, out;                      /* ends of a pipe; borrowed */
 	struct disk_transit_name *shared; /* borrowed */
-	char cut[DISK_NAME_MAX];          /* of these the last writer has lost some; "": of none */
+	uint64_t cut; /* ticket of a pump: of what was taken of its pipe some is lost; 0: of none */
 };
 struct disk_way {
 	int from, to;     /* a pipe and a file; borrowed */
+	uint64_t pump;    /* ticket */
 	const char *name; /* of the file, in DISK_NAME_MAX bytes */
 	uint64_t off;
 	size_t len;
 };
-/* Writes what the last writer has left in the pipe. */
+/* Writes what the last writer has left in the pipe. What of it is lost sets `cut`, which is said before
+ * disk_transit_move(). */
 void disk_transit_init(struct disk_transit *, struct disk_files *, const struct disk_writer_plan *);
-/* Has the last writer lost a part of what it had taken for this file? It may have died before it said so. */
-bool disk_transit_cut(const struct disk_transit *, const char *name);
+/* Is `cut` to be said, of a file that is there and has this size? Before disk_transit_move(). */
+bool disk_transit_cut(const struct disk_transit *, uint64_t *ret_size);
 /* How many bytes it took from the pipe, 0 at its end, or a negative errno: -EAGAIN when there are
  * none. Those above *ret_kept are lost: the file did not take them. */
 ssize_t disk_transit_move(struct disk_transit *, const struct disk_way *, size_t *ret_kept);

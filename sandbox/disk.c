@@ -39,6 +39,7 @@
 #define RESPAWN_NS    (INT64_C(1) * 1000000000) /* between two writers that end */
 #define SAYS_PER_TURN 64
 #define ASKS_BYTES    (2 * 1024 * 1024)
+_Static_assert(sizeof(struct disk_shared) <= HEADER_SIZE, "the ring lies behind it");
 
 /* --- the ring --- */
 

@@ -51,18 +51,6 @@ struct disk_pumps {
 	size_t n; /* places in use lie below it */
 };
 
-struct disk_pumps *disk_pumps_new(struct disk_files *files, const struct disk_writer_plan *plan)
-{
-	struct disk_pumps *all = calloc(1, sizeof(*all));
-
-	if (all) {
-		all->files = files;
-		all->sock = plan->sock;
-		disk_transit_init(&all->transit, files, plan);
-	}
-	return all;
-}
-
 static void say(struct disk_pumps *all, struct pump *p)
 {
 	const struct disk_message msg = {
@@ -75,6 +63,29 @@ static void say(struct disk_pumps *all, struct pump *p)
 	p->said = p->off;
 	p->said_at = ev_now();
 	p->flags &= ~(unsigned)DISK_PUMP_SETTLED;
+}
+
+/* A loss of which only we know: another stream's bytes take its place in shared memory, and
+ * its pump may not have had a turn when we are killed. */
+static void say_cut(struct disk_pumps *all)
+{
+	struct pump cut = { .ticket = all->transit.cut, .flags = DISK_PUMP_LOST };
+
+	if (disk_transit_cut(&all->transit, &cut.off))
+		say(all, &cut);
+}
+
+struct disk_pumps *disk_pumps_new(struct disk_files *files, const struct disk_writer_plan *plan)
+{
+	struct disk_pumps *all = calloc(1, sizeof(*all));
+
+	if (all) {
+		all->files = files;
+		all->sock = plan->sock;
+		disk_transit_init(&all->transit, files, plan);
+		say_cut(all);
+	}
+	return all;
 }
 
 static void end(struct disk_pumps *all, struct pump *p, enum disk_pump_flags how)
@@ -99,7 +110,7 @@ static void catch_up(const struct disk_pumps *all, struct pump *p)
 	if (p->resumed && fstatat(all->files->dirfd, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (uint64_t)st.st_size > p->off)
 		p->off = (uint64_t)st.st_size;
-	if (p->resumed && disk_transit_cut(&all->transit, p->name))
+	if (p->resumed && all->transit.cut == p->ticket)
 		set_lost(p);
 	p->resumed = false;
 }
@@ -219,7 +230,9 @@ static void look_for_gap(struct pump *p, int spool)
 static ssize_t move(struct disk_pumps *all, struct pump *p)
 {
 	int spool = p->lost ? -EIO : disk_files_get(all->files, p->name, false);
-	struct disk_way way = { .from = p->fd, .to = spool, .name = p->name, .off = p->off };
+	struct disk_way way = {
+		.from = p->fd, .to = spool, .pump = p->ticket, .name = p->name, .off = p->off
+	};
 	uint64_t most = room(p);
 	size_t kept;
 	ssize_t n;

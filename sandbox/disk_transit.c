@@ -9,6 +9,9 @@
  * else is done.  So it outlives a writer that is killed, and the next one finds in it what
  * the last one had taken and not written.  Shared memory says for which file; its place is that
  * file's end, unless some of it has been thrown away already.
+ *
+ * That some was thrown away is in shared memory too, until hutchd has been told: the
+ * writer may be killed at any point between.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,30 +22,35 @@
 
 #include "base/auto.h"
 #include "sandbox/disk-internal.h"
+#include "sandbox/pipes.h"
 
 #define PIPE_SIZE (1024 * 1024) /* as much as a pump takes in a turn */
 #define SHORT_US  10000         /* between two tries when memory or descriptors are short, */
 #define SHORT_MAX 1000          /* and how many */
 
-/* What is left in it is lost, which the next writer must know if we do not come to say so.  It may be a
- * page of a file that nobody can read any more, read(2) neither: it goes with a pipe of its own. */
+/* May it be tried again? The memory or the descriptors that were short may be there in a while. */
+static bool wait_for_more(int r, int *tries)
+{
+	if (!disk_is_short(r) || (*tries)++ == SHORT_MAX)
+		return false;
+	(void)usleep(SHORT_US);
+	return true;
+}
+
+/* What is left in it is lost, which the next writer must know if we do not come to say so.  Nothing else
+ * may come into it before it is empty, which is for the next one too if we cannot. */
 static void throw_away(const struct disk_transit *t)
 {
-	ssize_t n = 1;
+	int tries = 0;
+	ssize_t n = 0;
 
 	atomic_store(&t->shared->cut, 1);
-	while (n > 0) {
-		int fd[2];
-
-		if (pipe2(fd, O_CLOEXEC) < 0) {
-			(void)disk_files_spare(t->files, -errno);
-			(void)usleep(SHORT_US);
-			continue;
-		}
-		n = splice(t->out, NULL, fd[1], NULL, PIPE_SIZE, SPLICE_F_NONBLOCK);
-		(void)close(fd[0]);
-		(void)close(fd[1]);
-	}
+	do {
+		(void)disk_files_spare(t->files, (int)n);
+		n = pipe_discard(t->out, PIPE_SIZE);
+	} while (n > 0 || wait_for_more((int)n, &tries));
+	if (n != -EAGAIN)
+		_exit(1);
 }
 
 /* Out of it; returns how many of them the file took, the rest is lost. */
@@ -57,16 +65,24 @@ static size_t drain(const struct disk_transit *t, int to, uint64_t off, size_t l
 
 		if (n > 0)
 			kept += (size_t)n;
-		else if (n < 0 && errno == EINTR)
-			continue;
-		else if (n < 0 && disk_is_short(-errno) && tries++ < SHORT_MAX)
-			(void)usleep(SHORT_US);
-		else
+		else if (n == 0 || (errno != EINTR && !wait_for_more(-errno, &tries)))
 			break;
 	}
 	if (kept < len)
 		throw_away(t);
 	return kept;
+}
+
+/* To write to, if it is still there. */
+static int open_left(const struct disk_transit *t)
+{
+	int tries = 0, fd;
+
+	do
+		fd = openat(t->files->dirfd, t->shared->name,
+			    O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	while (fd < 0 && (errno == EINTR || wait_for_more(-errno, &tries)));
+	return fd;
 }
 
 /* What the last writer has left in it.  Of a file that has gone nobody wants it any more. */
@@ -79,8 +95,7 @@ static void finish(const struct disk_transit *t)
 	if (ioctl(t->out, FIONREAD, &left) < 0 || left == 0)
 		return;
 	if (!atomic_load(&t->shared->cut))
-		to = openat(t->files->dirfd, t->shared->name,
-			    O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+		to = open_left(t);
 	if (to >= 0 && fstat(to, &st) == 0)
 		(void)drain(t, to, (uint64_t)st.st_size, (size_t)left);
 	else
@@ -97,12 +112,17 @@ void disk_transit_init(struct disk_transit *t, struct disk_files *files,
 	(void)fcntl(t->in, F_SETPIPE_SZ, PIPE_SIZE); /* failing only costs speed */
 	finish(t);
 	if (atomic_load(&t->shared->cut))
-		memcpy(t->cut, t->shared->name, sizeof(t->cut));
+		t->cut = t->shared->pump;
 }
 
-bool disk_transit_cut(const struct disk_transit *t, const char *name)
+bool disk_transit_cut(const struct disk_transit *t, uint64_t *ret_size)
 {
-	return strcmp(t->cut, name) == 0;
+	struct stat st;
+
+	if (!t->cut || fstatat(t->files->dirfd, t->shared->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	*ret_size = (uint64_t)st.st_size;
+	return true;
 }
 
 ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, size_t *ret_kept)
@@ -110,9 +130,11 @@ ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, si
 	ssize_t n;
 
 	*ret_kept = 0;
-	/* In this order: what was cut was another one, and a writer that dies in between has taken nothing. */
+	/* In this order: what was cut was another one, which has been said, and a writer that dies in between
+	 * has taken nothing. */
 	atomic_store(&t->shared->cut, 0);
 	atomic_thread_fence(memory_order_seq_cst);
+	t->shared->pump = way->pump;
 	memcpy(t->shared->name, way->name, DISK_NAME_MAX);
 	n = splice(way->from, NULL, t->in, NULL, way->len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (n < 0)

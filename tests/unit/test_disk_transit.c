@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -45,12 +47,17 @@ static struct disk *begin_dying(struct flow *f, const char *name, int fd[2])
 	return d;
 }
 
-static int left_in(const struct disk *d)
+static int left_at(int fd)
 {
 	int left = -1;
 
-	(void)ioctl(d->transit[0], FIONREAD, &left);
+	(void)ioctl(fd, FIONREAD, &left);
 	return left;
+}
+
+static int left_in(const struct disk *d)
+{
+	return left_at(d->transit[0]);
 }
 
 static void end(struct disk *d, int fd[2])
@@ -135,6 +142,126 @@ static void test_thrown(void)
 	end(d, fd);
 }
 
+/* The next writer throws away what was left, moves bytes of another stream, and is killed too, before the
+ * first one had a turn. */
+static void test_twice(void)
+{
+	struct rlimit was;
+	struct flow f, other = { .pump.changed = on_flow };
+	int fd[2], other_fd[2];
+	struct disk *d = begin_dying(&f, "twice", fd);
+
+	make_pipe(other_fd);
+	f.pump.behind = UINT64_MAX;
+	if (getrlimit(RLIMIT_FSIZE, &was) < 0 ||
+	    setrlimit(RLIMIT_FSIZE, &(struct rlimit){ MOVED + 4000, was.rlim_max }) < 0)
+		exit(1);
+	(void)kill(disk_writer_pid(d), SIGKILL);
+	ok(turn_until(left_in(d) == 0), "twice: what was left is gone");
+	(void)setrlimit(RLIMIT_FSIZE, &was);
+	is_int(disk_pump_start(d, &other.pump,
+			       &(struct disk_pump_start){ "other", other_fd[0], 0, 1 << 30, false },
+			       NULL),
+	       0, "twice: another stream");
+	(void)put_bytes(other_fd[1], 0, AFTER);
+	ok(turn_until(other.pump.size == AFTER), "twice: goes on");
+	(void)kill(disk_writer_pid(d), SIGKILL);
+	f.pump.behind = 0;
+	(void)put_bytes(fd[1], MOVED + TAKEN, AFTER);
+	close_auto(&fd[1]);
+	close_auto(&other_fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "twice: to the end");
+	ok(f.seen & DISK_PUMP_LOST, "twice: it is said");
+	is_int((long long)f.pump.size, MOVED + 4000, "twice: what the file took counts");
+	is_int((long long)size_of("twice"), MOVED + 4000, "twice: nothing is behind it");
+	is_int(wrong_in("twice"), 0, "twice: the right bytes");
+	ok(turn_until(other.seen & DISK_PUMP_ENDED), "twice: the other one to its end");
+	ok(!(other.seen & DISK_PUMP_LOST) && wrong_in("other") == 0, "twice: with all it had");
+	(void)close(other_fd[0]);
+	end(d, fd);
+}
+
+/* --- a writer that has no descriptors --- */
+
+/* It begins in a child, with bytes of the last one between, and can open nothing until it is fed. */
+static pid_t begin_starving(const char *name, struct disk_shared *shared, int transit[2])
+{
+	struct disk_writer_plan plan = { .ring.shared = shared, .dirfd = at };
+	pid_t pid;
+
+	(void)snprintf(shared->transit.name, DISK_NAME_MAX, "%s", name);
+	make_pipe(transit);
+	(void)put_bytes(transit[1], 0, TAKEN);
+	memcpy(plan.transit, transit, sizeof(plan.transit));
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		struct disk_files files;
+		struct disk_transit t;
+
+		disk_files_init(&files, at);
+		if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 64 }) < 0)
+			_exit(2);
+		disk_transit_init(&t, &files, &plan);
+		_exit(0);
+	}
+	return pid;
+}
+
+static int end_of(pid_t pid)
+{
+	int status = -1;
+
+	(void)waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void feed(pid_t pid)
+{
+	(void)usleep(50000);
+	if (prlimit(pid, RLIMIT_NOFILE, &(struct rlimit){ 64, 64 }, NULL) < 0)
+		exit(1);
+}
+
+static void make_file(const char *name)
+{
+	(void)close(openat(at, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+static void test_starving(void)
+{
+	struct disk_shared *shared = mmap(NULL, 2 * sizeof(*shared), PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int never_fd[2], fd[2];
+	pid_t pid, never;
+
+	if (shared == MAP_FAILED)
+		exit(1);
+	shared[1].transit.cut = 1;
+	never = begin_starving("never", &shared[1], never_fd);
+	make_file("starving");
+	pid = begin_starving("starving", shared, fd);
+	feed(pid);
+	is_int(end_of(pid), 0, "starving: it begins when there are some");
+	is_int((long long)size_of("starving"), TAKEN, "starving: nothing is lost");
+	is_int(wrong_in("starving"), 0, "starving: the right bytes");
+	ok(!shared->transit.cut, "starving: nor said to be");
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	pid = begin_starving("not-there", shared, fd);
+	feed(pid);
+	is_int(end_of(pid), 0, "starving: what nobody wants");
+	is_int(left_at(fd[0]), 0, "starving: is thrown away");
+	ok(shared->transit.cut, "starving: which is known");
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	is_int(end_of(never), 1, "starving: for ever, it ends");
+	is_int(left_at(never_fd[0]), TAKEN, "starving: and leaves to the next one what there was");
+	(void)close(never_fd[0]);
+	(void)close(never_fd[1]);
+	(void)munmap(shared, 2 * sizeof(*shared));
+}
+
 /* A part of what was taken, by a writer that lives. */
 static void test_part(void)
 {
@@ -164,6 +291,8 @@ int main(void)
 	test_gone();
 	test_cut();
 	test_thrown();
+	test_twice();
 	test_part();
+	test_starving();
 	return disk_test_end();
 }
