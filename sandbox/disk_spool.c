@@ -14,6 +14,7 @@
 
 #include "base/auto.h"
 #include "sandbox/disk_link-internal.h"
+#include "sandbox/pipes.h"
 
 void disk_spool_init(struct disk *d, struct disk_spool *sp, uint64_t size,
 		     void (*changed)(struct disk_spool *))
@@ -110,9 +111,9 @@ ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk
 		disk_link_want_room(d);
 		return -ENOBUFS;
 	}
-	n = read(fill->fd, bytes_of(rec, b.name), b.len);
+	n = pipe_read(fill->fd, bytes_of(rec, b.name), b.len);
 	if (n <= 0)
-		return n < 0 ? errno == EINTR ? -EAGAIN : -errno : 0;
+		return n == -EINTR ? -EAGAIN : n;
 	b.len = (size_t)n;
 	chain(d, sp, rec, &b);
 	return n;

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* One at a time: whoever comes meanwhile waits for no more than that. One that cannot be made is tried
@@ -50,7 +52,14 @@ int pipes_take(struct pipes *all, bool we_read, int *ours, int *theirs, struct e
 	return 0;
 }
 
-/* What goes from pipe to pipe is not looked at. */
+/* From one pipe to another: a page is not looked at, nor is the rest of a packet lost. */
+static ssize_t take_part(int from, int to, size_t len)
+{
+	ssize_t n = splice(from, NULL, to, NULL, len, SPLICE_F_NONBLOCK);
+
+	return n < 0 ? -errno : n;
+}
+
 ssize_t pipe_discard(int from, size_t len)
 {
 	int fd[2];
@@ -58,10 +67,46 @@ ssize_t pipe_discard(int from, size_t len)
 
 	if (pipe2(fd, O_CLOEXEC) < 0)
 		return -errno;
-	n = splice(from, NULL, fd[1], NULL, len, SPLICE_F_NONBLOCK);
-	if (n < 0)
-		n = -errno;
+	n = take_part(from, fd[1], len);
 	(void)close(fd[0]);
 	(void)close(fd[1]);
 	return n;
+}
+
+static ssize_t read_once(int from, void *bytes, size_t len)
+{
+	ssize_t n = read(from, bytes, len);
+
+	return n < 0 ? -errno : n;
+}
+
+/* Also of several packets, each of which is a read(2) of its own. */
+static ssize_t read_part(int from, void *bytes, size_t len)
+{
+	ssize_t n, got = 0, r = 1;
+	int fd[2];
+
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		return -errno;
+	n = take_part(from, fd[1], len);
+	while (got < n && r > 0) {
+		r = read_once(fd[0], (char *)bytes + got, (size_t)(n - got));
+		got += r > 0 ? r : 0;
+	}
+	(void)close(fd[0]);
+	(void)close(fd[1]);
+	return got < n ? -EIO : n;
+}
+
+ssize_t pipe_read(int from, void *bytes, size_t len)
+{
+	int there = 0;
+	ssize_t n;
+
+	/* Does what comes first fit, whatever comes now? */
+	if (len >= PIPE_BUF ||
+	    (ioctl(from, FIONREAD, &there) == 0 && there > 0 && (size_t)there <= len))
+		return read_once(from, bytes, len);
+	n = read_part(from, bytes, len);
+	return n == -EINVAL ? read_once(from, bytes, len) : n; /* it is no pipe */
 }

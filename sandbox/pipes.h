@@ -30,3 +30,7 @@ int pipes_take(struct pipes *, bool we_read, int *ours, int *theirs, struct err 
  * from a file, they may be a page that its file system has given up.  > 0: so many; 0: its end;
  * negative errno: -EAGAIN there are none, -EMFILE and the like: it takes two descriptors. */
 ssize_t pipe_discard(int fd, size_t len);
+/* read(2) from a pipe, or a terminal, that does not block.  Of a packet (a writer with O_DIRECT, see pipe(2)) that is
+ * longer than `len` the rest stays in it, where read(2) would throw it away.  As above; -EIO: what comes
+ * first cannot be read, and may have been thrown away. */
+ssize_t pipe_read(int fd, void *bytes, size_t len);

@@ -44,6 +44,19 @@ at = 80000 - 8
 assert os.pread(fd, 100, at) == b"0010000\n", os.pread(fd, 100, at)
 X
 
+# dd makes packets of what it writes: a read(2) of a part throws the rest away.
+packets="$(lines 1 10000) | dd bs=4000 iflag=fullblock oflag=direct status=none"
+json "{\"cmd\":\"$packets\",\"output_limit\":9000}"
+ok 'packets: full' wait_for 10 status_is "$N" 'running (stdout full)'
+is 'packets: exactly the limit is kept' "$(stat -c %s "$E/$N/stdout")" 9000
+timeout 30 sha256sum <"$E/$N/stdout" >"$W/sum"
+is 'packets: a reader gets all of them' "$(cat "$W/sum")" "$(want 1 10000)"
+is 'packets: and the command ends' "$(timeout 10 cat "$E/$N/code")" 0
+json "{\"cmd\":\"$packets\",\"output_limit\":9000,\"on_full\":\"drop\"}"
+is 'packets: dropped at the limit' "$(timeout 10 cat "$E/$N/stdout" | sha256sum)" \
+	"$(seq -f %07.0f 1 10000 | head -c 9000 | sha256sum)"
+is 'packets: which is said' "$(jq -c '[.truncated,.stdout_bytes]' "$E/$N/result.json")" '[true,9000]'
+
 json "{\"cmd\":\"$(lines 1 10000)\",\"output_limit\":\"8K\"}"
 wait_for 10 status_is "$N" 'running (stdout full)'
 dd if="$E/$N/stdout" of="$W/first" bs=4096 count=1 2>/dev/null

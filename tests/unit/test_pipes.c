@@ -1,6 +1,8 @@
 /* Pipes for commands: what is made ahead, when, and what is left of it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -201,6 +203,46 @@ static void test_discard(void)
 	pipes_done(&all);
 }
 
+/* What a writer with O_DIRECT has written is read packet by packet, and in parts. */
+static void test_packets(void)
+{
+	auto_close int ours = -1, theirs = -1;
+	char bytes[PIPE_BUF], got[PIPE_BUF * 2];
+	int before = count_fds();
+
+	pipes_init(&all, &loop);
+	(void)pipes_take(&all, true, &ours, &theirs, NULL);
+	(void)fcntl(theirs, F_SETFL, O_DIRECT);
+	memset(bytes, 'a', sizeof(bytes));
+	bytes[sizeof(bytes) - 1] = 'z';
+	is_int(pipe_read(ours, got, 100), -EAGAIN, "packets: there is none");
+	is_int(write(theirs, bytes, sizeof(bytes)), sizeof(bytes), "packets: one");
+	is_int(pipe_read(ours, got, 100), 100, "packets: a part of it");
+	is_int(pipe_read(ours, got, sizeof(bytes)), sizeof(bytes) - 100, "packets: the rest");
+	is_int(got[sizeof(bytes) - 101], 'z', "packets: with its end");
+	for (int i = 0; i < 10; i++)
+		ok(write(theirs, "12345", 5) == 5, "packets: a small one");
+	is_int(pipe_read(ours, got, 12), 12, "packets: a part of some");
+	ok(memcmp(got, "123451234512", 12) == 0, "packets: in order");
+	is_int(pipe_read(ours, got, sizeof(got)), 3, "packets: the rest of the last one");
+	is_int(pipe_read(ours, got, 35), 5, "packets: one at a time, where all fit");
+	limit_fds(true);
+	is_int(pipe_read(ours, got, 7), -EMFILE, "packets: without descriptors none is read");
+	limit_fds(false);
+	is_int(pipe_read(ours, got, 7), 7, "packets: nor lost");
+	close_auto(&theirs);
+	for (int left = 23, n = 0; left > 0; left -= n) {
+		n = (int)pipe_read(ours, got, 4);
+		ok(n > 0, "packets: %d of those that are left", n);
+		if (n <= 0)
+			break;
+	}
+	is_int(pipe_read(ours, got, 4), 0, "packets: the end");
+	close_auto(&ours);
+	is_int(count_fds(), before, "packets: no descriptor stays");
+	pipes_done(&all);
+}
+
 int main(void)
 {
 	if (ev_init(&loop, NULL) < 0)
@@ -209,6 +251,7 @@ int main(void)
 	test_none_left();
 	test_many();
 	test_discard();
+	test_packets();
 	ev_done(&loop);
 	return tap_done();
 }
