@@ -234,9 +234,16 @@ void retain_consumed(struct stream *st)
 			resume(&both[i]);
 }
 
-void retain_stall(struct stream *st)
+void retain_lost(struct stream *st)
 {
 	if (st->full)
+		resume(st);
+	retain_consumed(st);
+}
+
+void retain_stall(struct stream *st)
+{
+	if (st->full || st->truncated)
 		return;
 	stall(st);
 	/* Its readers may have got to its end before it was full, and wait there. */

@@ -51,6 +51,8 @@ bool retain_has_all(const struct stream *);
 void retain_count(struct stream *);
 /* The file of the order of both streams takes so much. */
 void retain_count_index(struct exec *, uint64_t bytes);
+/* What comes now is thrown away: it is not full any more, nor will be. */
+void retain_lost(struct stream *);
 /* It is full, and waits for a reader. */
 void retain_stall(struct stream *);
 /* A reader has moved on, or has gone. */

@@ -160,14 +160,44 @@ static ssize_t throw_away_of_tty(const struct stream *st, size_t len)
 	return n >= 0 ? n : errno == EIO ? 0 : -errno;
 }
 
-static ssize_t throw_away_of_pipe(const struct stream *st, size_t len)
+/* Something that is not its end. Not FIONREAD: a buffer without bytes is something, too. */
+static bool has_more(const struct stream *st)
+{
+	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLIN);
+}
+
+static bool pipe_empty(const struct stream *st)
+{
+	int bytes = 0;
+
+	if (st->tty)
+		return !has_more(st);
+	return ioctl(st->src.fd, FIONREAD, &bytes) == 0 && bytes == 0;
+}
+
+/* What cannot be read can be thrown away, if there are descriptors for that.  Else it ends here. */
+static ssize_t throw_away_unread(struct stream *st, size_t len)
+{
+	ssize_t n = pipe_discard(st->src.fd, len);
+
+	if (n >= 0 || n == -EAGAIN)
+		return n;
+	st->truncated = true;
+	return 0;
+}
+
+static ssize_t throw_away_of_pipe(struct stream *st, size_t len)
 {
 	ssize_t n = splice(st->src.fd, NULL, st->exec->sandbox->engine->null_fd, NULL, len,
 			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
-	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
-		return n < 0 ? -EAGAIN : n;
-	return pipe_discard(st->src.fd, len); /* its end, or what cannot be read */
+	if (n > 0 || (n == 0 && !has_more(st)))
+		return n;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EAGAIN;
+	return throw_away_unread(st, len);
 }
 
 /* What cannot be kept, and must not stop the command. */
@@ -178,16 +208,6 @@ static ssize_t throw_away(struct stream *st, size_t len)
 	if (n > 0)
 		st->truncated = true;
 	return n;
-}
-
-static bool pipe_empty(const struct stream *st)
-{
-	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
-	int bytes = 0;
-
-	if (st->tty)
-		return poll(&p, 1, 0) <= 0 || !(p.revents & POLLIN);
-	return ioctl(st->src.fd, FIONREAD, &bytes) == 0 && bytes == 0;
 }
 
 /* The disk did not take what begins there. What is in front of it is whole, and is all there is. */
@@ -205,7 +225,7 @@ static void on_lost(struct disk_spool *bytes)
 	arrival_lost(ex, st->which);
 	if (st->pump) /* it would go on behind a hole */
 		stream_pump_taken_back(st);
-	retain_consumed(st); /* it is not full any more, nor will be */
+	retain_lost(st);
 	watch_fire_all(&st->changed);
 	exec_unref(ex);
 }
@@ -242,13 +262,14 @@ static ssize_t drain(struct stream *st, size_t len, bool beyond)
 	if (st->truncated) /* it would be at a place that is not its own */
 		return throw_away(st, len);
 	if (!room)
-		return drops ? throw_away(st, len) : pipe_empty(st) ? -EAGAIN : -EDQUOT;
+		return drops ? throw_away(st, len) : has_more(st) ? -EDQUOT : -EAGAIN;
 	n = take(st, len < room ? len : (size_t)room);
 	/* A full disk does not stop the command, a slow one does. */
 	if (n == -ENOBUFS && disk_fault(stream_disk(st), NULL) < 0)
 		return throw_away(st, len);
 	if (n >= 0 || n == -EAGAIN || n == -ENOBUFS || st->tty)
 		return n;
+	st->truncated = true; /* what cannot be read is lost, if it is there still or not */
 	return throw_away(st, len);
 }
 

@@ -79,8 +79,10 @@ static void on_changed(struct disk_pump *pump)
 		(void)clock_gettime(CLOCK_REALTIME_COARSE, &st->changed_at);
 		arrival_add(ex, st->which, st->size - had);
 	}
-	if (flags & DISK_PUMP_LOST)
+	if ((flags & DISK_PUMP_LOST) && !st->truncated) {
 		st->truncated = true;
+		retain_lost(st);
+	}
 	if (more && st->pump)
 		grant(st);
 	if (!(flags & DISK_PUMP_ENDED) && (flags & DISK_PUMP_LIMIT) && st->size >= st->granted)

@@ -78,7 +78,7 @@ static void test_server(const char *at)
 	is_int(umount(at), 0, "unmount");
 	is_int(uid, 77, "nobody else");
 	for (size_t i = 0; i < ARRAY_SIZE(type) && geteuid() == 0; i++) {
-		struct fakefs fs;
+		struct fakefs fs = { .server = -1 };
 
 		ok(fakefs_mount_for(&fs, at, type[i], 1000 + (uid_t)i, false), "%s", type[i]);
 		is_int(filesystem_server(mount_of(at), &uid), 1, "a process serves it");

@@ -42,32 +42,95 @@ static void put_bad(int to)
 	is_int((long long)badfile_put(&bad, to), BAD_PAGE, "and a page that nobody can read");
 }
 
-static void test_stream(bool pumped)
+/* Of a command of which the loop or a pump has the first bytes. */
+static struct exec *begin(bool pumped, const char *what, int *ret_to)
 {
-	const char *what = pumped ? "a pump" : "the loop";
 	struct exec *ex = run(sb, "{\"cmd\":\"exec sleep 1000\"}");
 	struct stream *st = &ex->stream[EXEC_STDOUT];
-	auto_close int to = -1;
 
 	ok(turn_until(ex->state == EXEC_RUNNING && ex->pid), "%s: a command", what);
-	to = open_stdout(ex);
-	put_good(to);
+	*ret_to = open_stdout(ex);
+	put_good(*ret_to);
 	ok(turn_until(st->size == GOOD), "%s: takes what it can", what);
 	if (pumped)
 		stream_pump_start(st);
 	is_int(st->pump != NULL, pumped, "%s: has the pipe", what);
+	return ex;
+}
+
+static void end(struct exec *ex, const char *what, size_t size)
+{
+	const struct stream *st = &ex->stream[EXEC_STDOUT];
+
+	(void)exec_kill(ex, NULL);
+	ok(turn_until(ex->state == EXEC_DONE && st->ended), "%s: to the end", what);
+	is_int((long long)st->size, (long long)size, "%s: nothing stands behind a gap", what);
+	is_int(ex->result.reason, EXEC_KILLED, "%s: the result is true", what);
+	ok(ex->result.truncated, "%s: and says what is missing", what);
+	exec_unref(ex);
+}
+
+static void test_pages(bool pumped)
+{
+	const char *what = pumped ? "a pump" : "the loop";
+	int to;
+	struct exec *ex = begin(pumped, what, &to);
+
 	for (int i = 1; i <= 3; i++) { /* from the second on nothing is kept any more */
 		put_bad(to);
 		put_good(to);
 		ok(turn_until(in_pipe(to) == 0), "%s: page %d goes", what, i);
 	}
-	ok(turn_until(st->truncated), "%s: it is said", what);
-	close_auto(&to);
-	(void)exec_kill(ex, NULL);
-	ok(turn_until(ex->state == EXEC_DONE && st->ended), "%s: to the end", what);
-	is_int((long long)st->size, GOOD, "%s: nothing stands behind a gap", what);
-	is_int(ex->result.reason, EXEC_KILLED, "%s: the result is true", what);
-	exec_unref(ex);
+	ok(turn_until(ex->stream[EXEC_STDOUT].truncated), "%s: it is said", what);
+	(void)close(to);
+	end(ex, what, GOOD);
+}
+
+/* Who takes them finds them together. */
+static void test_between(bool pumped)
+{
+	const char *what = pumped ? "between, a pump" : "between, the loop";
+	int to;
+	struct exec *ex = begin(pumped, what, &to);
+	pid_t writer = disk_writer_pid(eng->disk);
+
+	(void)kill(writer, SIGSTOP);
+	put_good(to);
+	put_good(to);
+	put_bad(to);
+	put_good(to);
+	(void)kill(writer, SIGCONT);
+	ok(turn_until(in_pipe(to) == 0), "%s: all of it goes", what);
+	(void)close(to);
+	end(ex, what, GOOD * 3);
+}
+
+static void limit_descriptors(rlim_t most)
+{
+	struct rlimit limit;
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* A page needs two to be thrown away. */
+static void test_no_descriptors(bool page)
+{
+	const char *what = page ? "no descriptors, a page" : "no descriptors, the end";
+	int to;
+	struct exec *ex = begin(false, what, &to);
+	struct stream *st = &ex->stream[EXEC_STDOUT];
+
+	put_bad(to);
+	ok(turn_until(in_pipe(to) == 0 && st->truncated), "%s: a page goes", what);
+	if (page)
+		put_bad(to);
+	limit_descriptors(0);
+	(void)close(to);
+	ok(exec_kill(ex, NULL) == 0 && turn_until(st->ended), "%s: it ends", what);
+	limit_descriptors(RLIM_INFINITY);
+	end(ex, what, GOOD);
 }
 
 int main(void)
@@ -76,8 +139,12 @@ int main(void)
 	eng = open_engine();
 	ok(badfile_mount(&bad), "a file whose pages go");
 	sb = make_box(eng, "box");
-	test_stream(false);
-	test_stream(true);
+	for (int pumped = 0; pumped < 2; pumped++) {
+		test_pages(pumped);
+		test_between(pumped);
+	}
+	test_no_descriptors(false);
+	test_no_descriptors(true);
 	badfile_end(&bad);
 	engine_close(eng);
 	return engine_test_end();
