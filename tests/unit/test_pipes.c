@@ -219,7 +219,7 @@ static void test_packets(void)
 	is_int(write(theirs, bytes, sizeof(bytes)), sizeof(bytes), "packets: one");
 	is_int(pipe_read(ours, got, 100), 100, "packets: a part of it");
 	is_int(pipe_read(ours, got, sizeof(bytes)), sizeof(bytes) - 100, "packets: the rest");
-	is_int(got[sizeof(bytes) - 101], 'z', "packets: with its end");
+	ok(got[sizeof(bytes) - 101] == 'z', "packets: with its end");
 	for (int i = 0; i < 10; i++)
 		ok(write(theirs, "12345", 5) == 5, "packets: a small one");
 	is_int(pipe_read(ours, got, 12), 12, "packets: a part of some");
