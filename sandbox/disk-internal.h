@@ -172,6 +172,7 @@ static inline bool disk_is_short(int r)
 {
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
+#define DISK_SHORT_US 10000 /* between two tries of the writer */
 
 struct disk_transit {
 	struct disk_files *files;         /* borrowed */
@@ -189,11 +190,14 @@ struct disk_way {
 /* Writes what the last writer has left in the pipe. What of it is lost sets `cut`, which is said before
  * disk_transit_move(). */
 void disk_transit_init(struct disk_transit *, struct disk_files *, const struct disk_writer_plan *);
-/* Is `cut` to be said, of a file that is there and has this size? Before disk_transit_move(). */
-bool disk_transit_cut(const struct disk_transit *, uint64_t *ret_size);
+/* `cut`, and how much its file has, 0: not known. To be said before disk_transit_move(). */
+uint64_t disk_transit_cut(const struct disk_transit *, uint64_t *ret_size);
 /* How many bytes it took from the pipe, 0 at its end, or a negative errno: -EAGAIN when there are
  * none. Those above *ret_kept are lost: the file did not take them. */
 ssize_t disk_transit_move(struct disk_transit *, const struct disk_way *, size_t *ret_kept);
+
+/* One message to hutchd, with a descriptor if it is not -1. 0 or a negative errno: it may have gone. */
+int disk_say(int sock, const struct disk_message *, int fd);
 
 struct disk_pumps;
 struct pollfd;
@@ -206,5 +210,5 @@ bool disk_pumps_turn(struct disk_pumps *, uint64_t seen);
 /* Those that wait for their pipe, into `p` (DISK_PUMPS_MAX); what came of it. */
 size_t disk_pumps_wait(const struct disk_pumps *, struct pollfd *p);
 void disk_pumps_woken(struct disk_pumps *, const struct pollfd *p, size_t n);
-/* hutchd has gone: what is in the pipes is all that is taken. */
+/* hutchd has gone: what is in the pipes now is all that is taken, in their turns. */
 void disk_pumps_last(struct disk_pumps *);

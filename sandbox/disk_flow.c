@@ -111,7 +111,8 @@ void disk_flow_said(struct disk *d, const struct disk_message *msg)
 	list_for_each (p, &d->pumps, link) {
 		if (p->ticket != msg->ticket)
 			continue;
-		p->size = msg->off;
+		if (msg->off > p->size)
+			p->size = msg->off;
 		p->flags = (p->flags & DISK_PUMP_LOST) | msg->flags;
 		if (msg->flags & DISK_PUMP_SETTLED)
 			p->settling = false;

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +39,7 @@ struct pump {
 	bool empty;   /* nothing was in its pipe the last time */
 	bool looked;  /* its file reaches to its offset */
 	bool lost;    /* what comes has no place any more */
+	bool last;    /* hutchd has gone */
 	char name[DISK_NAME_MAX];
 };
 
@@ -57,9 +57,7 @@ static void say(struct disk_pumps *all, struct pump *p)
 		.says = DISK_SAYS_PUMP, .flags = p->flags, .ticket = p->ticket, .off = p->off
 	};
 
-	/* hutchd may have gone, which others notice. */
-	while (send(all->sock, &msg, sizeof(msg), MSG_NOSIGNAL) < 0 && errno == EINTR)
-		;
+	(void)disk_say(all->sock, &msg, -1); /* it may have gone, which others notice */
 	p->said = p->off;
 	p->said_at = ev_now();
 	p->flags &= ~(unsigned)DISK_PUMP_SETTLED;
@@ -69,9 +67,10 @@ static void say(struct disk_pumps *all, struct pump *p)
  * its pump may not have had a turn when we are killed. */
 static void say_cut(struct disk_pumps *all)
 {
-	struct pump cut = { .ticket = all->transit.cut, .flags = DISK_PUMP_LOST };
+	struct pump cut = { .flags = DISK_PUMP_LOST };
 
-	if (disk_transit_cut(&all->transit, &cut.off))
+	cut.ticket = disk_transit_cut(&all->transit, &cut.off);
+	if (cut.ticket)
 		say(all, &cut);
 }
 
@@ -96,23 +95,30 @@ static void end(struct disk_pumps *all, struct pump *p, enum disk_pump_flags how
 	p->ticket = 0;
 }
 
+/* What is thrown away needs no room. */
 static void set_lost(struct pump *p)
 {
 	p->flags |= DISK_PUMP_LOST;
+	p->flags &= ~(unsigned)DISK_PUMP_LIMIT;
 	p->lost = true;
 }
 
-/* One that another writer has begun goes on behind what that has moved. */
+/* One that another writer has begun goes on behind what that has moved.  Who does not know where that is
+ * must not write there. */
 static void catch_up(const struct disk_pumps *all, struct pump *p)
 {
-	struct stat st;
+	struct stat st = { 0 };
 
-	if (p->resumed && fstatat(all->files->dirfd, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (uint64_t)st.st_size > p->off)
-		p->off = (uint64_t)st.st_size;
-	if (p->resumed && all->transit.cut == p->ticket)
-		set_lost(p);
+	if (!p->resumed)
+		return;
 	p->resumed = false;
+	if (fstatat(all->files->dirfd, p->name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT &&
+	    errno != ENOTDIR)
+		set_lost(p);
+	if ((uint64_t)st.st_size > p->off)
+		p->off = (uint64_t)st.st_size;
+	if (all->transit.cut == p->ticket)
+		set_lost(p);
 }
 
 /* Its pipe is hutchd's again, who goes on where we have been. */
@@ -150,14 +156,19 @@ static void begin(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 	(void)fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* failing only costs speed */
 }
 
+static uint64_t in_pipe(const struct pump *p)
+{
+	int n = 0;
+
+	(void)ioctl(p->fd, FIONREAD, &n);
+	return (uint64_t)n;
+}
+
 static void begin_settling(struct disk_pumps *all, struct pump *p)
 {
-	int in_pipe = 0;
-
 	catch_up(all, p);
-	(void)ioctl(p->fd, FIONREAD, &in_pipe);
 	p->settling = true;
-	p->settle = p->off + (uint64_t)in_pipe;
+	p->settle = p->off + in_pipe(p);
 	p->empty = false;
 }
 
@@ -192,19 +203,35 @@ static void lose(struct pump *p, uint64_t n)
 		p->settle -= n < p->settle - p->off ? n : p->settle - p->off;
 }
 
-/* How many, 0 at the end of the pipe, or a negative errno. */
-static ssize_t throw_away(struct pump *p, size_t len)
+static short look_into(const struct pump *p)
+{
+	struct pollfd q = { .fd = p->fd, .events = POLLIN };
+
+	(void)poll(&q, 1, 0);
+	return q.revents;
+}
+
+/* How many, 0 at the end of the pipe, or a negative errno.  It is said first: the next writer would find nothing
+ * of what a killed one has thrown away. */
+static ssize_t throw_away(struct disk_pumps *all, struct pump *p, size_t len)
 {
 	static char waste[WASTE];
-	ssize_t n = read(p->fd, waste, len < sizeof(waste) ? len : sizeof(waste));
+	short there = look_into(p);
+	ssize_t n;
 
+	if (!(there & POLLIN))
+		return there & POLLHUP ? 0 : -EAGAIN;
+	if (!(p->flags & DISK_PUMP_LOST)) {
+		set_lost(p);
+		say(all, p);
+	}
+	n = read(p->fd, waste, len < sizeof(waste) ? len : sizeof(waste));
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		n = pipe_discard(p->fd, len);
 	else if (n < 0)
 		n = -errno;
-	if (n <= 0)
-		return n;
-	lose(p, (uint64_t)n);
+	if (n > 0)
+		lose(p, (uint64_t)n);
 	return n;
 }
 
@@ -247,11 +274,11 @@ static ssize_t move(struct disk_pumps *all, struct pump *p)
 		return 1; /* and look again */
 	}
 	if (spool < 0 || (p->drops && !most))
-		return throw_away(p, WASTE);
+		return throw_away(all, p, WASTE);
 	way.len = most;
 	n = disk_transit_move(&all->transit, &way, &kept);
 	if (n < 0 && n != -EAGAIN && n != -EINTR)
-		return throw_away(p, most);
+		return throw_away(all, p, most);
 	p->off += kept;
 	if (n > (ssize_t)kept)
 		lose(p, (uint64_t)n - kept);
@@ -267,12 +294,12 @@ static bool settled(struct pump *p)
 	return true;
 }
 
-/* Nobody can write to it any more, and all is taken. */
+/* Nobody can write to it any more, or is to, and all is taken. */
 static bool is_over(const struct pump *p)
 {
-	struct pollfd q = { .fd = p->fd, .events = POLLIN };
+	short there = look_into(p);
 
-	return poll(&q, 1, 0) == 1 && !(q.revents & POLLIN);
+	return p->last || (there && !(there & POLLIN));
 }
 
 /* True: it may go on at once. */
@@ -285,7 +312,7 @@ static bool turn(struct disk_pumps *all, struct pump *p)
 	if (p->flags & DISK_PUMP_LIMIT && !p->settling)
 		return false;
 	catch_up(all, p);
-	if (!room(p) && !p->drops) {
+	if (!room(p) && !p->drops && !p->lost) {
 		p->flags |= DISK_PUMP_LIMIT;
 		if (settled(p) && is_over(p))
 			end(all, p, DISK_PUMP_ENDED);
@@ -345,10 +372,6 @@ void disk_pumps_last(struct disk_pumps *all)
 		if (!p->ticket)
 			continue;
 		begin_settling(all, p);
-		p->looked = true; /* what was put before it may come behind it */
-		while (p->off < p->settle && move(all, p) > 0)
-			;
-		close_auto(&p->fd);
-		p->ticket = 0;
+		p->last = true;
 	}
 }

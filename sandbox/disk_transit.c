@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -25,26 +26,24 @@
 #include "sandbox/pipes.h"
 
 #define PIPE_SIZE (1024 * 1024) /* as much as a pump takes in a turn */
-#define SHORT_US  10000         /* between two tries when memory or descriptors are short, */
-#define SHORT_MAX 1000          /* and how many */
+#define SHORT_MAX 1000          /* tries when memory or descriptors are short */
 
 /* May it be tried again? The memory or the descriptors that were short may be there in a while. */
 static bool wait_for_more(int r, int *tries)
 {
 	if (!disk_is_short(r) || (*tries)++ == SHORT_MAX)
 		return false;
-	(void)usleep(SHORT_US);
+	(void)usleep(DISK_SHORT_US);
 	return true;
 }
 
-/* What is left in it is lost, which the next writer must know if we do not come to say so.  Nothing else
- * may come into it before it is empty, which is for the next one too if we cannot. */
-static void throw_away(const struct disk_transit *t)
+/* All that is in it.  Nothing else may come into it before: if we cannot, it is for the next writer, who has
+ * nothing open yet. */
+static void empty(const struct disk_transit *t)
 {
 	int tries = 0;
 	ssize_t n = 0;
 
-	atomic_store(&t->shared->cut, 1);
 	do {
 		(void)disk_files_spare(t->files, (int)n);
 		n = pipe_discard(t->out, PIPE_SIZE);
@@ -53,19 +52,40 @@ static void throw_away(const struct disk_transit *t)
 		_exit(1);
 }
 
-/* Out of it; returns how many of them the file took, the rest is lost. */
+/* What is left in it is lost, which the next writer must know if we do not come to say so. */
+static void throw_away(const struct disk_transit *t)
+{
+	atomic_store(&t->shared->cut, 1);
+	empty(t);
+}
+
+/* Some kernels have buffers without bytes in a pipe, of a write(2) that failed: it would be full of them. */
+static void sweep(const struct disk_transit *t)
+{
+	struct pollfd p = { .fd = t->out, .events = POLLIN };
+
+	if (poll(&p, 1, 0) == 1)
+		empty(t);
+}
+
+/* Out of it; returns how many of them the file took, the rest is lost.  Of a piece with a page that cannot
+ * be read the file takes nothing: so what is in front of that page is looked for. */
 static size_t drain(const struct disk_transit *t, int to, uint64_t off, size_t len)
 {
+	size_t kept = 0, piece = len;
 	loff_t at = (loff_t)off;
-	size_t kept = 0;
 
 	for (int tries = 0; kept < len;) {
-		ssize_t n = splice(t->out, NULL, to, &at, len - kept,
+		ssize_t n = splice(t->out, NULL, to, &at, piece < len - kept ? piece : len - kept,
 				   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
 		if (n > 0)
 			kept += (size_t)n;
-		else if (n == 0 || (errno != EINTR && !wait_for_more(-errno, &tries)))
+		else if (n < 0 && (errno == EINTR || wait_for_more(-errno, &tries)))
+			continue;
+		else if (piece > 1)
+			piece /= 2;
+		else
 			break;
 	}
 	if (kept < len)
@@ -73,16 +93,17 @@ static size_t drain(const struct disk_transit *t, int to, uint64_t off, size_t l
 	return kept;
 }
 
-/* To write to, if it is still there. */
+/* To write to, if it is still there; a negative errno. */
 static int open_left(const struct disk_transit *t)
 {
-	int tries = 0, fd;
+	int tries = 0, r;
 
-	do
-		fd = openat(t->files->dirfd, t->shared->name,
-			    O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-	while (fd < 0 && (errno == EINTR || wait_for_more(-errno, &tries)));
-	return fd;
+	do {
+		r = openat(t->files->dirfd, t->shared->name,
+			   O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+		r = r < 0 ? -errno : r;
+	} while (r == -EINTR || wait_for_more(r, &tries));
+	return r;
 }
 
 /* What the last writer has left in it.  Of a file that has gone nobody wants it any more. */
@@ -92,10 +113,15 @@ static void finish(const struct disk_transit *t)
 	struct stat st;
 	int left = 0;
 
-	if (ioctl(t->out, FIONREAD, &left) < 0 || left == 0)
+	(void)ioctl(t->out, FIONREAD, &left);
+	if (left == 0) {
+		sweep(t);
 		return;
+	}
 	if (!atomic_load(&t->shared->cut))
 		to = open_left(t);
+	if (disk_is_short(to)) /* the next one tries again */
+		_exit(1);
 	if (to >= 0 && fstat(to, &st) == 0)
 		(void)drain(t, to, (uint64_t)st.st_size, (size_t)left);
 	else
@@ -115,14 +141,13 @@ void disk_transit_init(struct disk_transit *t, struct disk_files *files,
 		t->cut = t->shared->pump;
 }
 
-bool disk_transit_cut(const struct disk_transit *t, uint64_t *ret_size)
+uint64_t disk_transit_cut(const struct disk_transit *t, uint64_t *ret_size)
 {
-	struct stat st;
+	struct stat st = { 0 };
 
-	if (!t->cut || fstatat(t->files->dirfd, t->shared->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
+	(void)fstatat(t->files->dirfd, t->shared->name, &st, AT_SYMLINK_NOFOLLOW);
 	*ret_size = (uint64_t)st.st_size;
-	return true;
+	return t->cut;
 }
 
 ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, size_t *ret_kept)
@@ -137,8 +162,10 @@ ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, si
 	t->shared->pump = way->pump;
 	memcpy(t->shared->name, way->name, DISK_NAME_MAX);
 	n = splice(way->from, NULL, t->in, NULL, way->len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (n < 0)
-		return -errno;
-	*ret_kept = drain(t, way->to, way->off, (size_t)n);
+	n = n < 0 ? -errno : n;
+	if (n > 0)
+		*ret_kept = drain(t, way->to, way->off, (size_t)n);
+	else
+		sweep(t);
 	return n;
 }

@@ -127,28 +127,30 @@ static void keep_descriptors(struct disk_writer_plan *plan)
 
 /* --- saying --- */
 
-static int send_to(struct writer *w, const struct disk_message *msg, int fd)
+/* Who waits for it would wait for ever, so a lack of memory is waited for too. */
+int disk_say(int sock, const struct disk_message *msg, int fd)
 {
-	int r = 0;
+	for (;;) {
+		int r = fds_send(sock, msg, sizeof(*msg), &fd, fd >= 0);
 
-	do {
-		if (!w->alone)
-			r = fds_send(w->plan.sock, msg, sizeof(*msg), &fd, fd >= 0);
-	} while (r == -EINTR);
-	return r;
+		if (r == -ENOMEM || r == -ENOBUFS)
+			(void)usleep(DISK_SHORT_US);
+		else if (r != -EINTR)
+			return r;
+	}
 }
 
 static void say(struct writer *w, const struct disk_message *msg, int fd)
 {
 	struct disk_message without = *msg;
-	int r = send_to(w, msg, fd);
+	int r = w->alone ? 0 : disk_say(w->plan.sock, msg, fd);
 
 	/* hutchd may have gone: its socket will say so too. Else too many descriptors are on their way, and
 	 * whoever waits for this one must not wait for ever. */
 	if (r == 0 || fd < 0)
 		return;
 	(void)err_set(&without.err, -r, "pass a descriptor on");
-	(void)send_to(w, &without, -1);
+	(void)disk_say(w->plan.sock, &without, -1);
 }
 
 static void say_room(struct writer *w)

@@ -42,6 +42,7 @@ static struct disk *begin_dying(struct flow *f, const char *name, int fd[2])
 	       0, "%s: starts", name);
 	ok(turn_until(f->pump.size == MOVED), "%s: moved", name);
 	(void)kill(disk_writer_pid(d), SIGSTOP);
+	(void)waitid(P_PID, (id_t)disk_writer_pid(d), &(siginfo_t){ 0 }, WSTOPPED | WNOWAIT);
 	(void)snprintf(d->ring.shared->transit.name, DISK_NAME_MAX, "%s", name);
 	is_int((long long)put_bytes(d->transit[1], MOVED, TAKEN), TAKEN, "%s: taken", name);
 	return d;
@@ -218,7 +219,11 @@ static int end_of(pid_t pid)
 
 static void feed(pid_t pid)
 {
-	(void)usleep(50000);
+	struct rlimit has = { 1, 1 };
+
+	while (has.rlim_cur && prlimit(pid, RLIMIT_NOFILE, NULL, &has) == 0)
+		(void)usleep(1000);
+	(void)usleep(50000); /* so it is hungry */
 	if (prlimit(pid, RLIMIT_NOFILE, &(struct rlimit){ 64, 64 }, NULL) < 0)
 		exit(1);
 }
@@ -230,15 +235,17 @@ static void make_file(const char *name)
 
 static void test_starving(void)
 {
-	struct disk_shared *shared = mmap(NULL, 2 * sizeof(*shared), PROT_READ | PROT_WRITE,
+	struct disk_shared *shared = mmap(NULL, 3 * sizeof(*shared), PROT_READ | PROT_WRITE,
 					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int never_fd[2], fd[2];
-	pid_t pid, never;
+	int never_fd[2][2], fd[2];
+	pid_t pid, never[2];
 
 	if (shared == MAP_FAILED)
 		exit(1);
-	shared[1].transit.cut = 1;
-	never = begin_starving("never", &shared[1], never_fd);
+	for (unsigned cut = 0; cut < 2; cut++) {
+		shared[1 + cut].transit.cut = cut;
+		never[cut] = begin_starving("never", &shared[1 + cut], never_fd[cut]);
+	}
 	make_file("starving");
 	pid = begin_starving("starving", shared, fd);
 	feed(pid);
@@ -255,11 +262,15 @@ static void test_starving(void)
 	ok(shared->transit.cut, "starving: which is known");
 	(void)close(fd[0]);
 	(void)close(fd[1]);
-	is_int(end_of(never), 1, "starving: for ever, it ends");
-	is_int(left_at(never_fd[0]), TAKEN, "starving: and leaves to the next one what there was");
-	(void)close(never_fd[0]);
-	(void)close(never_fd[1]);
-	(void)munmap(shared, 2 * sizeof(*shared));
+	for (unsigned cut = 0; cut < 2; cut++) {
+		is_int(end_of(never[cut]), 1, "starving: for ever, it ends");
+		is_int(left_at(never_fd[cut][0]), TAKEN,
+		       "starving: the next one finds what there was");
+		is_int(shared[1 + cut].transit.cut, cut, "starving: and what is known of it");
+		(void)close(never_fd[cut][0]);
+		(void)close(never_fd[cut][1]);
+	}
+	(void)munmap(shared, 3 * sizeof(*shared));
 }
 
 /* A part of what was taken, by a writer that lives. */
@@ -282,6 +293,30 @@ static void test_part(void)
 	end(d, fd);
 }
 
+/* The same beyond its limit: what comes then is not kept, and needs no room. */
+static void test_beyond(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f = { .pump.changed = on_flow };
+	int fd[2];
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, 50000);
+	(void)disk_pump_start(d, &f.pump,
+			      &(struct disk_pump_start){ "beyond", fd[0], 0, 20000, false }, NULL);
+	ok(turn_until(f.pump.flags & DISK_PUMP_LIMIT), "beyond: at its limit");
+	fsize_limit(d, 30000);
+	disk_pump_settle(&f.pump);
+	ok(turn_until(f.seen & DISK_PUMP_SETTLED), "beyond: settled");
+	ok(f.seen & DISK_PUMP_LOST, "beyond: not with all");
+	(void)put_bytes(fd[1], 50000, 60000);
+	ok(turn_until(left_at(fd[0]) == 0), "beyond: the command goes on");
+	close_auto(&fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "beyond: to the end");
+	is_int((long long)f.pump.size, 30000, "beyond: what the file took counts");
+	end(d, fd);
+}
+
 int main(void)
 {
 	if (!disk_test_begin())
@@ -293,6 +328,7 @@ int main(void)
 	test_thrown();
 	test_twice();
 	test_part();
+	test_beyond();
 	test_starving();
 	return disk_test_end();
 }
