@@ -1,12 +1,14 @@
 /* Bytes between a command's pipe and their file when the writer dies: the next one finds them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -317,6 +319,32 @@ static void test_beyond(void)
 	end(d, fd);
 }
 
+/* A write(2) of bytes that are not there leaves, before Linux 6.15, a buffer without any in the pipe. */
+static void test_hollow(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f = { .pump.changed = on_flow };
+	int fd[2];
+
+	make_pipe(fd);
+	(void)disk_pump_start(
+		d, &f.pump, &(struct disk_pump_start){ "hollow", fd[0], 0, 1 << 30, false }, NULL);
+	for (int i = 0; i < 600; i++) { /* more than the pipe between has places */
+		struct pollfd p = { .fd = fd[0], .events = POLLIN };
+
+		(void)syscall(SYS_write, fd[1], 1, 9);
+		if (!turn_until(poll(&p, 1, 0) == 0))
+			break;
+	}
+	(void)put_bytes(fd[1], 0, MOVED);
+	ok(turn_until(f.pump.size == MOVED), "hollow: bytes go through behind many of them");
+	close_auto(&fd[1]);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "hollow: to the end");
+	is_int(wrong_in("hollow"), 0, "hollow: the right bytes");
+	ok(!(f.seen & DISK_PUMP_LOST), "hollow: nothing is lost");
+	end(d, fd);
+}
+
 int main(void)
 {
 	if (!disk_test_begin())
@@ -329,6 +357,7 @@ int main(void)
 	test_twice();
 	test_part();
 	test_beyond();
+	test_hollow();
 	test_starving();
 	return disk_test_end();
 }

@@ -1,6 +1,7 @@
 /* Bytes in a command's pipe that nobody can read: they are lost, which is said, and neither hutchd nor its writer
  * tries again and again. */
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #include "sandbox/sandbox-internal.h"
 #include "tests/unit/badfile.h"
@@ -133,6 +134,31 @@ static void test_no_descriptors(bool page)
 	end(ex, what, GOOD);
 }
 
+/* Before Linux 6.15 a write(2) of bytes that are not there leaves a buffer without any: it can be read, and is
+ * nothing.  A stream that is full does not look for it again and again. */
+static void test_hollow(void)
+{
+	struct exec *ex = run(sb, "{\"cmd\":\"exec sleep 1000\",\"output_limit\":1000}"); /* GOOD */
+	struct stream *st = &ex->stream[EXEC_STDOUT];
+	int64_t until;
+	int to, turns = 0;
+
+	ok(turn_until(ex->state == EXEC_RUNNING && ex->pid), "hollow: a command");
+	to = open_stdout(ex);
+	put_good(to);
+	ok(turn_until(st->size == GOOD), "hollow: it has all it may");
+	is_int(syscall(SYS_write, to, 1, 9), -1, "hollow: a write of nothing");
+	for (until = ev_now() + 300 * 1000000; ev_now() < until; turns++)
+		(void)ev_turn(&loop, 100);
+	ok(turns < 200, "hollow: the loop turns %d times", turns);
+	(void)close(to);
+	(void)exec_kill(ex, NULL);
+	ok(turn_until(ex->state == EXEC_DONE && st->ended), "hollow: to the end");
+	is_int((long long)st->size, GOOD, "hollow: all of it");
+	ok(!ex->result.truncated, "hollow: nothing is missing");
+	exec_unref(ex);
+}
+
 int main(void)
 {
 	engine_test_begin();
@@ -145,6 +171,7 @@ int main(void)
 	}
 	test_no_descriptors(false);
 	test_no_descriptors(true);
+	test_hollow();
 	badfile_end(&bad);
 	engine_close(eng);
 	return engine_test_end();
