@@ -221,7 +221,8 @@ static ssize_t throw_away(struct disk_pumps *all, struct pump *p, size_t len)
 
 	if (!(there & POLLIN))
 		return there & POLLHUP ? 0 : -EAGAIN;
-	if (!(p->flags & DISK_PUMP_LOST)) {
+	/* What can be read may be a buffer without bytes; see disk_transit.c. */
+	if (!(p->flags & DISK_PUMP_LOST) && in_pipe(p) > 0) {
 		set_lost(p);
 		say(all, p);
 	}
@@ -297,9 +298,7 @@ static bool settled(struct pump *p)
 /* Nobody can write to it any more, or is to, and all is taken. */
 static bool is_over(const struct pump *p)
 {
-	short there = look_into(p);
-
-	return p->last || (there && !(there & POLLIN));
+	return p->last || ((look_into(p) & POLLHUP) && in_pipe(p) == 0);
 }
 
 /* True: it may go on at once. */

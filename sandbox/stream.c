@@ -160,12 +160,18 @@ static ssize_t throw_away_of_tty(const struct stream *st, size_t len)
 	return n >= 0 ? n : errno == EIO ? 0 : -errno;
 }
 
-/* Something that is not its end. Not FIONREAD: a buffer without bytes is something, too. */
-static bool has_more(const struct stream *st)
+static short look_into(const struct stream *st)
 {
 	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
 
-	return poll(&p, 1, 0) > 0 && (p.revents & POLLIN);
+	(void)poll(&p, 1, 0);
+	return p.revents;
+}
+
+/* Something that is not its end. Not FIONREAD: a buffer without bytes is something, too. */
+static bool has_more(const struct stream *st)
+{
+	return look_into(st) & POLLIN;
 }
 
 static bool pipe_empty(const struct stream *st)
@@ -373,11 +379,9 @@ out:
 
 void stream_settled(struct stream *st)
 {
-	struct pollfd p = { .fd = st->src.fd, .events = POLLIN };
-
 	/* The writer, if it has the pipe, would have said that it is at its end, and may have moved more
 	 * since then that we have not heard of. */
-	if (!st->pump && poll(&p, 1, 0) == 1 && !(p.revents & POLLIN)) {
+	if (!st->pump && (look_into(st) & ~POLLIN) && pipe_empty(st)) {
 		stream_end(st); /* which tells */
 		return;
 	}

@@ -345,6 +345,27 @@ static void test_hollow(void)
 	end(d, fd);
 }
 
+/* At its limit such a buffer is neither a loss nor more to come. */
+static void test_hollow_end(bool drops)
+{
+	const char *what = drops ? "hollow, drops" : "hollow, waits";
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f = { .pump.changed = on_flow };
+	int fd[2];
+
+	make_pipe(fd);
+	(void)put_bytes(fd[1], 0, AFTER);
+	(void)syscall(SYS_write, fd[1], 1, 9);
+	close_auto(&fd[1]);
+	(void)disk_pump_start(d, &f.pump, &(struct disk_pump_start){ what, fd[0], 0, AFTER, drops },
+			      NULL);
+	disk_pump_settle(&f.pump);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "%s: the end", what);
+	is_int((long long)f.pump.size, AFTER, "%s: all of it", what);
+	ok(!(f.seen & DISK_PUMP_LOST), "%s: nothing is lost", what);
+	end(d, fd);
+}
+
 int main(void)
 {
 	if (!disk_test_begin())
@@ -358,6 +379,8 @@ int main(void)
 	test_part();
 	test_beyond();
 	test_hollow();
+	test_hollow_end(false);
+	test_hollow_end(true);
 	test_starving();
 	return disk_test_end();
 }
