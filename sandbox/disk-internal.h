@@ -21,6 +21,7 @@
 #include "sandbox/disk.h"
 
 struct disk_spool;
+struct pipe_between;
 
 /* The writer's alone; see disk_transit.c. */
 struct disk_transit_name {
@@ -172,10 +173,18 @@ static inline bool disk_is_short(int r)
 {
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
-#define DISK_SHORT_US 10000 /* between two tries of the writer */
+
+/* How much a file has: 0; -ENOENT, -ENOTDIR: it has gone; another negative errno: not known. */
+int disk_files_size(const struct disk_files *, const char *name, uint64_t *ret);
+#define DISK_SHORT_US \
+	10000 /* between two tries of the writer, when memory or descriptors are short, */
+#define DISK_SHORT_MAX 1000 /* and how many */
+/* May it be tried again?  Waits, as often as that. */
+bool disk_wait_for_more(int r, int *tries);
 
 struct disk_transit {
 	struct disk_files *files;         /* borrowed */
+	struct pipe_between *between;     /* borrowed: to throw away with */
 	int in, out;                      /* ends of a pipe; borrowed */
 	struct disk_transit_name *shared; /* borrowed */
 	uint64_t cut; /* ticket of a pump: of what was taken of its pipe some is lost; 0: of none */
@@ -189,7 +198,8 @@ struct disk_way {
 };
 /* Writes what the last writer has left in the pipe. What of it is lost sets `cut`, which is said before
  * disk_transit_move(). */
-void disk_transit_init(struct disk_transit *, struct disk_files *, const struct disk_writer_plan *);
+void disk_transit_init(struct disk_transit *, struct disk_files *, struct pipe_between *,
+		       const struct disk_writer_plan *);
 /* `cut`, and how much its file has, 0: not known. To be said before disk_transit_move(). */
 uint64_t disk_transit_cut(const struct disk_transit *, uint64_t *ret_size);
 /* How many bytes it took from the pipe, 0 at its end, or a negative errno: -EAGAIN when there are

@@ -441,6 +441,8 @@ int disk_new(struct disk **ret, const struct disk_config *config, struct err *er
 	ev_timer_init(&d->wake, on_wake);
 	ev_timer_init(&d->respawn, on_respawn);
 	r = map_ring(d, config->size ? config->size : RING_SIZE, err);
+	if (r == 0)
+		(void)pipe_between_make(&d->between); /* or when it is needed */
 	if (r == 0 && pipe2(d->transit, O_CLOEXEC | O_NONBLOCK) < 0)
 		r = err_set(err, errno, "make a pipe for the writer");
 	if (r == 0)
@@ -521,6 +523,7 @@ void disk_free(struct disk *d)
 	}
 	close_auto(&d->transit[0]);
 	close_auto(&d->transit[1]);
+	pipe_between_done(&d->between);
 	if (d->ring.shared)
 		(void)munmap(d->ring.shared, HEADER_SIZE + d->ring.size);
 	d->ended = true;

@@ -55,6 +55,27 @@ bool disk_files_spare(struct disk_files *files, int r)
 	return any;
 }
 
+bool disk_wait_for_more(int r, int *tries)
+{
+	if (!disk_is_short(r) || *tries >= DISK_SHORT_MAX)
+		return false;
+	++*tries;
+	(void)usleep(DISK_SHORT_US);
+	return true;
+}
+
+int disk_files_size(const struct disk_files *files, const char *name, uint64_t *ret)
+{
+	struct stat st = { 0 };
+	int tries = 0, r;
+
+	do
+		r = fstatat(files->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	while (disk_wait_for_more(r, &tries));
+	*ret = (uint64_t)st.st_size;
+	return r;
+}
+
 static struct disk_open *oldest(struct disk_files *files)
 {
 	struct disk_open *old = files->open;

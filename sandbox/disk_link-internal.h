@@ -4,6 +4,7 @@
 
 #include "base/watch.h"
 #include "sandbox/disk-internal.h"
+#include "sandbox/pipes.h"
 
 #define DISK_SHARES 256
 
@@ -12,6 +13,7 @@ struct disk {
 	struct ev_loop *loop;
 	struct disk_ring ring;
 	int transit[2];              /* a pipe of each writer's in turn; see disk_transit.c */
+	struct pipe_between between; /* our own */
 	uint64_t woken;              /* head when the writer was last woken */
 	uint64_t head, reaped;       /* ours is ring.shared->head; see disk.c */
 	uint64_t share[DISK_SHARES]; /* bytes in the ring, by a hash of whose they are */

@@ -38,13 +38,15 @@ struct pump {
 	bool resumed; /* its offset is where the file ends */
 	bool empty;   /* nothing was in its pipe the last time */
 	bool looked;  /* its file reaches to its offset */
-	bool lost;    /* what comes has no place any more */
+	bool lost;    /* what comes has no place any more, */
+	bool told;    /* which was said */
 	bool last;    /* hutchd has gone */
 	char name[DISK_NAME_MAX];
 };
 
 struct disk_pumps {
 	struct disk_files *files;
+	struct pipe_between between;
 	struct disk_transit transit;
 	int sock;
 	struct pump pump[DISK_PUMPS_MAX];
@@ -60,6 +62,7 @@ static void say(struct disk_pumps *all, struct pump *p)
 	(void)disk_say(all->sock, &msg, -1); /* it may have gone, which others notice */
 	p->said = p->off;
 	p->said_at = ev_now();
+	p->told = p->flags & DISK_PUMP_LOST;
 	p->flags &= ~(unsigned)DISK_PUMP_SETTLED;
 }
 
@@ -81,7 +84,7 @@ struct disk_pumps *disk_pumps_new(struct disk_files *files, const struct disk_wr
 	if (all) {
 		all->files = files;
 		all->sock = plan->sock;
-		disk_transit_init(&all->transit, files, plan);
+		disk_transit_init(&all->transit, files, &all->between, plan);
 		say_cut(all);
 	}
 	return all;
@@ -107,17 +110,16 @@ static void set_lost(struct pump *p)
  * must not write there. */
 static void catch_up(const struct disk_pumps *all, struct pump *p)
 {
-	struct stat st = { 0 };
+	uint64_t size;
+	int r;
 
 	if (!p->resumed)
 		return;
 	p->resumed = false;
-	if (fstatat(all->files->dirfd, p->name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT &&
-	    errno != ENOTDIR)
-		set_lost(p);
-	if ((uint64_t)st.st_size > p->off)
-		p->off = (uint64_t)st.st_size;
-	if (all->transit.cut == p->ticket)
+	r = disk_files_size(all->files, p->name, &size);
+	if (size > p->off)
+		p->off = size;
+	if ((r < 0 && r != -ENOENT && r != -ENOTDIR) || all->transit.cut == p->ticket)
 		set_lost(p);
 }
 
@@ -139,6 +141,7 @@ static void begin(struct disk_pumps *all, const struct disk_ask *ask, int fd)
 			      .behind = ask->behind,
 			      .flags = ask->flags & DISK_PUMP_LOST,
 			      .lost = ask->flags & DISK_PUMP_LOST,
+			      .told = ask->flags & DISK_PUMP_LOST,
 			      .resumed = ask->flags & DISK_ASKS_RESUME,
 			      .drops = ask->flags & DISK_PUMP_DROPS };
 
@@ -222,13 +225,15 @@ static ssize_t throw_away(struct disk_pumps *all, struct pump *p, size_t len)
 	if (!(there & POLLIN))
 		return there & POLLHUP ? 0 : -EAGAIN;
 	/* What can be read may be a buffer without bytes; see disk_transit.c. */
-	if (!(p->flags & DISK_PUMP_LOST) && in_pipe(p) > 0) {
+	if (!p->told && in_pipe(p) > 0) {
 		set_lost(p);
 		say(all, p);
 	}
 	n = read(p->fd, waste, len < sizeof(waste) ? len : sizeof(waste));
+	if (n == 0) /* a packet without bytes */
+		return -EAGAIN;
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		n = pipe_discard(p->fd, len);
+		n = pipe_discard(&all->between, p->fd, len);
 	else if (n < 0)
 		n = -errno;
 	if (n > 0)
@@ -304,7 +309,6 @@ static bool is_over(const struct pump *p)
 /* True: it may go on at once. */
 static bool turn(struct disk_pumps *all, struct pump *p)
 {
-	unsigned before = p->flags;
 	bool tell, done;
 	ssize_t n;
 
@@ -331,7 +335,7 @@ static bool turn(struct disk_pumps *all, struct pump *p)
 		end(all, p, DISK_PUMP_ENDED);
 		return false;
 	}
-	tell = done || (p->flags ^ before) & DISK_PUMP_LOST;
+	tell = done || (p->flags & DISK_PUMP_LOST && !p->told);
 	if (tell || (p->off != p->said && (p->empty || ev_now() - p->said_at > SAY_NS)))
 		say(all, p);
 	return !p->empty;

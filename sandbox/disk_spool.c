@@ -98,6 +98,13 @@ static void chain(struct disk *d, struct disk_spool *sp, struct disk_record *rec
 	disk_link_wake_soon(d);
 }
 
+static ssize_t read_tty(int fd, void *bytes, size_t len)
+{
+	ssize_t n = read(fd, bytes, len);
+
+	return n < 0 ? -errno : n;
+}
+
 ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk_fill *fill)
 {
 	struct disk_bytes b = { .name = fill->name,
@@ -111,12 +118,18 @@ ssize_t disk_spool_fill(struct disk *d, struct disk_spool *sp, const struct disk
 		disk_link_want_room(d);
 		return -ENOBUFS;
 	}
-	n = pipe_read(fill->fd, bytes_of(rec, b.name), b.len);
+	n = fill->tty ? read_tty(fill->fd, bytes_of(rec, b.name), b.len)
+		      : pipe_read(&d->between, fill->fd, bytes_of(rec, b.name), b.len);
 	if (n <= 0)
 		return n == -EINTR ? -EAGAIN : n;
 	b.len = (size_t)n;
 	chain(d, sp, rec, &b);
 	return n;
+}
+
+ssize_t disk_spool_discard(struct disk *d, int fd, size_t len)
+{
+	return pipe_discard(&d->between, fd, len);
 }
 
 int disk_spool_put(struct disk *d, struct disk_spool *sp, const struct disk_bytes *b)

@@ -45,15 +45,18 @@ void disk_spool_init(struct disk *, struct disk_spool *, uint64_t size,
 void disk_spool_done(struct disk *, struct disk_spool *);
 
 /* At most `len` bytes, and not more than DISK_FILL_MAX, from a pipe that does not block. > 0: so many; 0: its
- * end; -EAGAIN: it is empty; -ENOBUFS: no room for this share, see disk_room(). */
+ * end; -EAGAIN: it is empty; -ENOBUFS: no room for this share, see disk_room(); or as pipe_read() has it. */
 #define DISK_FILL_MAX (64 * 1024)
 struct disk_fill {
 	const char *name;
 	int fd;
 	size_t len;
 	uint32_t share;
+	bool tty; /* it is no pipe */
 };
 ssize_t disk_spool_fill(struct disk *, struct disk_spool *, const struct disk_fill *);
+/* pipe_discard() of what nobody wants, or can read. */
+ssize_t disk_spool_discard(struct disk *, int fd, size_t len);
 /* Behind what there is, bytes that the owner has, not more than DISK_FILL_MAX. `must`: they take the
  * part of the ring that is kept for small things that must not wait. 0; -EAGAIN: no room, see disk_room(). */
 struct disk_bytes {

@@ -26,16 +26,6 @@
 #include "sandbox/pipes.h"
 
 #define PIPE_SIZE (1024 * 1024) /* as much as a pump takes in a turn */
-#define SHORT_MAX 1000          /* tries when memory or descriptors are short */
-
-/* May it be tried again? The memory or the descriptors that were short may be there in a while. */
-static bool wait_for_more(int r, int *tries)
-{
-	if (!disk_is_short(r) || (*tries)++ == SHORT_MAX)
-		return false;
-	(void)usleep(DISK_SHORT_US);
-	return true;
-}
 
 /* All that is in it.  Nothing else may come into it before: if we cannot, it is for the next writer, who has
  * nothing open yet. */
@@ -46,8 +36,8 @@ static void empty(const struct disk_transit *t)
 
 	do {
 		(void)disk_files_spare(t->files, (int)n);
-		n = pipe_discard(t->out, PIPE_SIZE);
-	} while (n > 0 || wait_for_more((int)n, &tries));
+		n = pipe_discard(t->between, t->out, PIPE_SIZE);
+	} while (n > 0 || disk_wait_for_more((int)n, &tries));
 	if (n != -EAGAIN)
 		_exit(1);
 }
@@ -59,13 +49,15 @@ static void throw_away(const struct disk_transit *t)
 	empty(t);
 }
 
-/* Some kernels have buffers without bytes in a pipe, of a write(2) that failed: it would be full of them. */
-static void sweep(const struct disk_transit *t)
+/* Buffers without bytes; see pipes.c.  True: there were some. */
+static bool sweep(const struct disk_transit *t)
 {
 	struct pollfd p = { .fd = t->out, .events = POLLIN };
 
-	if (poll(&p, 1, 0) == 1)
-		empty(t);
+	if (poll(&p, 1, 0) != 1)
+		return false;
+	empty(t);
+	return true;
 }
 
 /* Out of it; returns how many of them the file took, the rest is lost.  Of a piece with a page that cannot
@@ -75,18 +67,17 @@ static size_t drain(const struct disk_transit *t, int to, uint64_t off, size_t l
 	size_t kept = 0, piece = len;
 	loff_t at = (loff_t)off;
 
-	for (int tries = 0; kept < len;) {
+	for (int tries = 0; kept < len && piece > 0;) {
 		ssize_t n = splice(t->out, NULL, to, &at, piece < len - kept ? piece : len - kept,
 				   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+		int r = n < 0 ? -errno : 0;
 
 		if (n > 0)
 			kept += (size_t)n;
-		else if (n < 0 && (errno == EINTR || wait_for_more(-errno, &tries)))
-			continue;
-		else if (piece > 1)
+		else if (disk_is_short(r))
+			piece = disk_wait_for_more(r, &tries) ? piece : 0;
+		else if (r != -EINTR)
 			piece /= 2;
-		else
-			break;
 	}
 	if (kept < len)
 		throw_away(t);
@@ -102,7 +93,7 @@ static int open_left(const struct disk_transit *t)
 		r = openat(t->files->dirfd, t->shared->name,
 			   O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
 		r = r < 0 ? -errno : r;
-	} while (r == -EINTR || wait_for_more(r, &tries));
+	} while (r == -EINTR || disk_wait_for_more(r, &tries));
 	return r;
 }
 
@@ -115,7 +106,7 @@ static void finish(const struct disk_transit *t)
 
 	(void)ioctl(t->out, FIONREAD, &left);
 	if (left == 0) {
-		sweep(t);
+		(void)sweep(t);
 		return;
 	}
 	if (!atomic_load(&t->shared->cut))
@@ -129,9 +120,10 @@ static void finish(const struct disk_transit *t)
 }
 
 void disk_transit_init(struct disk_transit *t, struct disk_files *files,
-		       const struct disk_writer_plan *plan)
+		       struct pipe_between *between, const struct disk_writer_plan *plan)
 {
 	*t = (struct disk_transit){ .files = files,
+				    .between = between,
 				    .out = plan->transit[0],
 				    .in = plan->transit[1],
 				    .shared = &plan->ring.shared->transit };
@@ -143,11 +135,16 @@ void disk_transit_init(struct disk_transit *t, struct disk_files *files,
 
 uint64_t disk_transit_cut(const struct disk_transit *t, uint64_t *ret_size)
 {
-	struct stat st = { 0 };
-
-	(void)fstatat(t->files->dirfd, t->shared->name, &st, AT_SYMLINK_NOFOLLOW);
-	*ret_size = (uint64_t)st.st_size;
+	(void)disk_files_size(t->files, t->shared->name, ret_size);
 	return t->cut;
+}
+
+static ssize_t take(const struct disk_transit *t, const struct disk_way *way)
+{
+	ssize_t n =
+		splice(way->from, NULL, t->in, NULL, way->len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+	return n < 0 ? -errno : n;
 }
 
 ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, size_t *ret_kept)
@@ -161,11 +158,10 @@ ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, si
 	atomic_thread_fence(memory_order_seq_cst);
 	t->shared->pump = way->pump;
 	memcpy(t->shared->name, way->name, DISK_NAME_MAX);
-	n = splice(way->from, NULL, t->in, NULL, way->len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	n = n < 0 ? -errno : n;
+	n = take(t, way);
+	if (n == -EAGAIN && sweep(t))
+		n = take(t, way);
 	if (n > 0)
 		*ret_kept = drain(t, way->to, way->off, (size_t)n);
-	else
-		sweep(t);
 	return n;
 }

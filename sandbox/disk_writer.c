@@ -213,6 +213,9 @@ static bool hear(struct writer *w)
 
 	if (n == -EAGAIN || n == -EINTR)
 		return false;
+	/* Told once, when hutchd died with something unread; what it said before is still there. */
+	if (n == -ECONNRESET)
+		return true;
 	if (n == -EMFILE) { /* it is here all the same, and told that there was no pipe with it */
 		n = (ssize_t)sizeof(ask);
 		(void)disk_files_spare(&w->files, -EMFILE); /* for the next one */

@@ -186,7 +186,7 @@ static bool pipe_empty(const struct stream *st)
 /* What cannot be read can be thrown away, if there are descriptors for that.  Else it ends here. */
 static ssize_t throw_away_unread(struct stream *st, size_t len)
 {
-	ssize_t n = pipe_discard(st->src.fd, len);
+	ssize_t n = disk_spool_discard(stream_disk(st), st->src.fd, len);
 
 	if (n >= 0 || n == -EAGAIN)
 		return n;
@@ -241,7 +241,11 @@ static ssize_t take(struct stream *st, size_t len)
 	struct disk *disk = stream_disk(st);
 	char name[SPOOL_NAME_LEN];
 	const struct disk_fill fill = {
-		.name = name, .fd = st->src.fd, .len = len, .share = st->exec->sandbox->uid
+		.name = name,
+		.fd = st->src.fd,
+		.tty = st->tty,
+		.len = len,
+		.share = st->exec->sandbox->uid,
 	};
 	ssize_t n;
 

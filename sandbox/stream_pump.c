@@ -35,7 +35,7 @@ static void grant(struct stream *st)
 	struct disk_pump *pump = &st->pump->pump;
 	uint64_t room, left = st->granted > st->size ? st->granted - st->size : 0;
 
-	if (st->exec->request.drops || left > GRANT / 2)
+	if (st->exec->request.drops || st->truncated || left > GRANT / 2)
 		return;
 	room = piece_of(retain_room(st));
 	if (!room || left > room / 2)
@@ -81,6 +81,8 @@ static void on_changed(struct disk_pump *pump)
 	}
 	if ((flags & DISK_PUMP_LOST) && !st->truncated) {
 		st->truncated = true;
+		st->granted = st->size;
+		retain_count(st);
 		retain_lost(st);
 	}
 	if (more && st->pump)

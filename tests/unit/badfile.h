@@ -15,7 +15,7 @@ struct badfile {
 	loff_t next; /* page that was not given up yet */
 };
 
-static _Noreturn inline void badfile_serve(int fd)
+static _Noreturn inline void badfile_serve(int fd, int error)
 {
 	static char bytes[256 * 1024] __attribute__((aligned(8)));
 	static const char page[BAD_PAGE];
@@ -47,12 +47,13 @@ static _Noreturn inline void badfile_serve(int fd)
 		else if (head->opcode == FUSE_READ)
 			fakefs_reply(fd, head->unique, 0, page, sizeof(page));
 		else if (head->opcode != FUSE_FORGET && head->opcode != FUSE_INTERRUPT)
-			fakefs_reply(fd, head->unique, head->opcode == FUSE_WRITE ? -EIO : -ENOSYS,
+			fakefs_reply(fd, head->unique, head->opcode == FUSE_WRITE ? -error : -ENOSYS,
 				     NULL, 0);
 	}
 }
 
-static inline bool badfile_mount(struct badfile *bad)
+/* `error`: of a write. */
+static inline bool badfile_mount(struct badfile *bad, int error)
 {
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), place;
 	char options[128];
@@ -67,7 +68,7 @@ static inline bool badfile_mount(struct badfile *bad)
 	(void)close(place);
 	bad->server = fork();
 	if (bad->server == 0)
-		badfile_serve(fd);
+		badfile_serve(fd, error);
 	(void)close(fd);
 	bad->fd = open(bad->place, O_RDWR | O_CLOEXEC);
 	return bad->server > 0 && fstat(bad->fd, &st) == 0 && st.st_size; /* before it is read */

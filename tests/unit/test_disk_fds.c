@@ -181,7 +181,7 @@ static void fill_spools(struct disk *d, struct disk_spool sp[SPOOLS])
 
 		(void)snprintf(name, sizeof(name), "spool-%d", i % SPOOLS);
 		(void)put_bytes(fd[1], s->size, 100);
-		(void)disk_spool_fill(d, s, &(struct disk_fill){ name, fd[0], 100, 0 });
+		(void)disk_spool_fill(d, s, &(struct disk_fill){ name, fd[0], 100, 0, false });
 	}
 	(void)close(fd[0]);
 	(void)close(fd[1]);

@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/file.h"
 #include "sandbox/disk_link-internal.h"
+#include "tests/unit/badfile.h"
 #include "tests/unit/disk_bytes.h"
 
 #define MOVED 50000 /* in the file */
@@ -187,7 +188,8 @@ static void test_twice(void)
 /* --- a writer that has no descriptors --- */
 
 /* It begins in a child, with bytes of the last one between, and can open nothing until it is fed. */
-static pid_t begin_starving(const char *name, struct disk_shared *shared, int transit[2])
+static pid_t begin_starving(const char *name, struct disk_shared *shared, int transit[2],
+			    rlim_t most)
 {
 	struct disk_writer_plan plan = { .ring.shared = shared, .dirfd = at };
 	pid_t pid;
@@ -199,13 +201,14 @@ static pid_t begin_starving(const char *name, struct disk_shared *shared, int tr
 	(void)fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
+		struct pipe_between between = { 0 };
 		struct disk_files files;
 		struct disk_transit t;
 
 		disk_files_init(&files, at);
-		if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 64 }) < 0)
+		if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, 64 }) < 0)
 			_exit(2);
-		disk_transit_init(&t, &files, &plan);
+		disk_transit_init(&t, &files, &between, &plan);
 		_exit(0);
 	}
 	return pid;
@@ -235,21 +238,25 @@ static void make_file(const char *name)
 	(void)close(openat(at, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 }
 
+/* And what the file takes never, for want of memory, is given up. */
 static void test_starving(void)
 {
-	struct disk_shared *shared = mmap(NULL, 3 * sizeof(*shared), PROT_READ | PROT_WRITE,
+	struct badfile bad;
+	struct disk_shared *shared = mmap(NULL, 4 * sizeof(*shared), PROT_READ | PROT_WRITE,
 					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int never_fd[2][2], fd[2];
-	pid_t pid, never[2];
+	int never_fd[2][2], fd[2], bad_fd[2];
+	pid_t pid, never[2], no_memory;
 
 	if (shared == MAP_FAILED)
 		exit(1);
 	for (unsigned cut = 0; cut < 2; cut++) {
 		shared[1 + cut].transit.cut = cut;
-		never[cut] = begin_starving("never", &shared[1 + cut], never_fd[cut]);
+		never[cut] = begin_starving("never", &shared[1 + cut], never_fd[cut], 0);
 	}
+	ok(badfile_mount(&bad, ENOMEM), "starving: a file");
+	no_memory = begin_starving(bad.place, &shared[3], bad_fd, 64);
 	make_file("starving");
-	pid = begin_starving("starving", shared, fd);
+	pid = begin_starving("starving", shared, fd, 0);
 	feed(pid);
 	is_int(end_of(pid), 0, "starving: it begins when there are some");
 	is_int((long long)size_of("starving"), TAKEN, "starving: nothing is lost");
@@ -257,7 +264,7 @@ static void test_starving(void)
 	ok(!shared->transit.cut, "starving: nor said to be");
 	(void)close(fd[0]);
 	(void)close(fd[1]);
-	pid = begin_starving("not-there", shared, fd);
+	pid = begin_starving("not-there", shared, fd, 0);
 	feed(pid);
 	is_int(end_of(pid), 0, "starving: what nobody wants");
 	is_int(left_at(fd[0]), 0, "starving: is thrown away");
@@ -272,7 +279,13 @@ static void test_starving(void)
 		(void)close(never_fd[cut][0]);
 		(void)close(never_fd[cut][1]);
 	}
-	(void)munmap(shared, 3 * sizeof(*shared));
+	is_int(end_of(no_memory), 0, "starving: a file that takes nothing is no reason to end");
+	is_int(left_at(bad_fd[0]), 0, "starving: its bytes are thrown away");
+	ok(shared[3].transit.cut, "starving: which is known");
+	(void)close(bad_fd[0]);
+	(void)close(bad_fd[1]);
+	badfile_end(&bad);
+	(void)munmap(shared, 4 * sizeof(*shared));
 }
 
 /* A part of what was taken, by a writer that lives. */

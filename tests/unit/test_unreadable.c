@@ -163,7 +163,7 @@ int main(void)
 {
 	engine_test_begin();
 	eng = open_engine();
-	ok(badfile_mount(&bad), "a file whose pages go");
+	ok(badfile_mount(&bad, EIO), "a file whose pages go");
 	sb = make_box(eng, "box");
 	for (int pumped = 0; pumped < 2; pumped++) {
 		test_pages(pumped);
