@@ -47,8 +47,8 @@ static _Noreturn inline void badfile_serve(int fd, int error)
 		else if (head->opcode == FUSE_READ)
 			fakefs_reply(fd, head->unique, 0, page, sizeof(page));
 		else if (head->opcode != FUSE_FORGET && head->opcode != FUSE_INTERRUPT)
-			fakefs_reply(fd, head->unique, head->opcode == FUSE_WRITE ? -error : -ENOSYS,
-				     NULL, 0);
+			fakefs_reply(fd, head->unique,
+				     head->opcode == FUSE_WRITE ? -error : -ENOSYS, NULL, 0);
 	}
 }
 
