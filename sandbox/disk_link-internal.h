@@ -4,7 +4,7 @@
 
 #include "base/watch.h"
 #include "sandbox/disk-internal.h"
-#include "sandbox/pipes.h"
+#include "sandbox/pipe_between.h"
 
 #define DISK_SHARES 256
 

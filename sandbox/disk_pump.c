@@ -20,7 +20,7 @@
 #include "base/ev.h"
 #include "sandbox/disk-internal.h"
 #include "sandbox/disk_spool.h"
-#include "sandbox/pipes.h"
+#include "sandbox/pipe_between.h"
 
 #define PER_TURN  (1024 * 1024)
 #define PIPE_SIZE (1024 * 1024)

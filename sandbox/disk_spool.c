@@ -14,7 +14,6 @@
 
 #include "base/auto.h"
 #include "sandbox/disk_link-internal.h"
-#include "sandbox/pipes.h"
 
 void disk_spool_init(struct disk *d, struct disk_spool *sp, uint64_t size,
 		     void (*changed)(struct disk_spool *))

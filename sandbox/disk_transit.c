@@ -23,7 +23,7 @@
 
 #include "base/auto.h"
 #include "sandbox/disk-internal.h"
-#include "sandbox/pipes.h"
+#include "sandbox/pipe_between.h"
 
 #define PIPE_SIZE (1024 * 1024) /* as much as a pump takes in a turn */
 
@@ -49,7 +49,7 @@ static void throw_away(const struct disk_transit *t)
 	empty(t);
 }
 
-/* Buffers without bytes; see pipes.c.  True: there were some. */
+/* Buffers without bytes; see pipe_between.c.  True: there were some. */
 static bool sweep(const struct disk_transit *t)
 {
 	struct pollfd p = { .fd = t->out, .events = POLLIN };

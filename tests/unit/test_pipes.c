@@ -1,15 +1,11 @@
 /* Pipes for commands: what is made ahead, when, and what is left of it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "sandbox/pipes.h"
-#include "tests/unit/badfile.h"
 #include "tests/unit/fds.h"
 #include "tests/unit/tap.h"
 
@@ -17,7 +13,6 @@ enum { BEYOND = PIPES_AHEAD + 3 };
 
 static struct ev_loop loop;
 static struct pipes all;
-static struct pipe_between between;
 
 static void turn(void)
 {
@@ -176,114 +171,6 @@ static void test_many(void)
 	is_int(count_fds(), before, "none is made after the end");
 }
 
-static void test_discard(void)
-{
-	auto_close int ours = -1, theirs = -1;
-	struct badfile bad;
-	char byte;
-	int before;
-
-	pipes_init(&all, &loop);
-	(void)pipes_take(&all, true, &ours, &theirs, NULL);
-	ok(badfile_mount(&bad, EIO), "a file whose pages go");
-	before = count_fds();
-	is_int(pipe_discard(&between, ours, 100), -EAGAIN,
-	       "of an empty pipe nothing is thrown away");
-	is_int(write(theirs, "12345", 5), 5, "bytes");
-	is_int(pipe_discard(&between, ours, 3), 3, "a part of them");
-	is_int((long long)badfile_put(&bad, theirs), BAD_PAGE, "a page");
-	is_int(pipe_discard(&between, ours, 2), 2, "the rest");
-	is_int(read(ours, &byte, 1) < 0 ? errno : 0, EIO, "which nobody can read");
-	is_int(pipe_discard(&between, ours, BAD_PAGE * 2), BAD_PAGE, "goes as well");
-	is_int(pipe_discard(&between, ours, 1), -EAGAIN, "nothing is left");
-	pipe_between_done(&between);
-	is_int(count_fds(), before, "none stays open");
-	limit_fds(true);
-	is_int(pipe_discard(&between, ours, 1), -EMFILE, "without descriptors");
-	limit_fds(false);
-	close_auto(&theirs);
-	is_int(pipe_discard(&between, ours, 1), 0, "the end");
-	badfile_end(&bad);
-	pipe_between_done(&between);
-	pipes_done(&all);
-}
-
-/* What a writer with O_DIRECT has written is read packet by packet, and in parts. */
-static void test_packets(void)
-{
-	auto_close int ours = -1, theirs = -1;
-	char bytes[PIPE_BUF], got[PIPE_BUF * 2];
-	int before = count_fds();
-
-	pipes_init(&all, &loop);
-	(void)pipes_take(&all, true, &ours, &theirs, NULL);
-	(void)fcntl(theirs, F_SETFL, O_DIRECT);
-	memset(bytes, 'a', sizeof(bytes));
-	bytes[sizeof(bytes) - 1] = 'z';
-	is_int(pipe_read(&between, ours, got, 100), -EAGAIN, "packets: there is none");
-	is_int(write(theirs, bytes, sizeof(bytes)), sizeof(bytes), "packets: one");
-	is_int(pipe_read(&between, ours, got, 100), 100, "packets: a part of it");
-	is_int(pipe_read(&between, ours, got, sizeof(bytes)), sizeof(bytes) - 100,
-	       "packets: the rest");
-	ok(got[sizeof(bytes) - 101] == 'z', "packets: with its end");
-	for (int i = 0; i < 10; i++)
-		ok(write(theirs, "12345", 5) == 5, "packets: a small one");
-	is_int(pipe_read(&between, ours, got, 12), 12, "packets: a part of some");
-	ok(memcmp(got, "123451234512", 12) == 0, "packets: in order");
-	is_int(pipe_read(&between, ours, got, sizeof(got)), 3, "packets: the rest of the last one");
-	is_int(pipe_read(&between, ours, got, 35), 5, "packets: one at a time, where all fit");
-	pipe_between_done(&between);
-	limit_fds(true);
-	is_int(pipe_read(&between, ours, got, 7), -EMFILE,
-	       "packets: without descriptors none is read");
-	limit_fds(false);
-	is_int(pipe_read(&between, ours, got, 7), 7, "packets: nor lost");
-	close_auto(&theirs);
-	for (int left = 23, n = 0; left > 0; left -= n) {
-		n = (int)pipe_read(&between, ours, got, 4);
-		ok(n > 0, "packets: %d of those that are left", n);
-		if (n <= 0)
-			break;
-	}
-	is_int(pipe_read(&between, ours, got, 4), 0, "packets: the end");
-	close_auto(&ours);
-	pipe_between_done(&between);
-	is_int(count_fds(), before, "packets: no descriptor stays");
-	pipes_done(&all);
-}
-
-/* A read(2) goes from what is no packet on to one that follows, and throws away what of that does not fit. */
-static void test_mixed(size_t front, size_t len)
-{
-	enum { MOST = 100000 };
-	static char bytes[MOST], got[MOST];
-	auto_close int ours = -1, theirs = -1;
-	size_t put = 0, at = 0;
-	ssize_t n = 0;
-
-	for (size_t i = 0; i < MOST; i++)
-		bytes[i] = (char)(i % 251);
-	pipes_init(&all, &loop);
-	(void)pipes_take(&all, true, &ours, &theirs, NULL);
-	(void)fcntl(theirs, F_SETPIPE_SZ, 2 * MOST);
-	put += (size_t)write(theirs, bytes, front);
-	(void)fcntl(theirs, F_SETFL, O_DIRECT);
-	for (int i = 0; i < 4; i++) {
-		put += (size_t)write(theirs, bytes + put, PIPE_BUF);
-		(void)syscall(SYS_write, theirs, 1, 9);
-	}
-	(void)fcntl(theirs, F_SETFL, 0);
-	put += (size_t)write(theirs, bytes + put, 10);
-	close_auto(&theirs);
-	while (at < MOST && ((n = pipe_read(&between, ours, got + at, len)) > 0 || n == -EAGAIN))
-		at += n > 0 ? (size_t)n : 0;
-	is_int((long long)at, (long long)put, "mixed, %zu before packets, %zu at a time", front,
-	       len);
-	ok(n == 0 && memcmp(got, bytes, put) == 0, "mixed: the right bytes");
-	pipe_between_done(&between);
-	pipes_done(&all);
-}
-
 int main(void)
 {
 	if (ev_init(&loop, NULL) < 0)
@@ -291,11 +178,6 @@ int main(void)
 	test_ahead();
 	test_none_left();
 	test_many();
-	test_discard();
-	test_packets();
-	test_mixed(100, PIPE_BUF);
-	test_mixed(100, 1000);
-	test_mixed(62000, 65536);
 	ev_done(&loop);
 	return tap_done();
 }
