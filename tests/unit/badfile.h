@@ -15,41 +15,21 @@ struct badfile {
 	loff_t next; /* page that was not given up yet */
 };
 
-static _Noreturn inline void badfile_serve(int fd, int error)
+/* `arg`: the error of a write. */
+static inline struct fakefs_answer badfile_answer(uint32_t opcode, const void *arg)
 {
-	static char bytes[256 * 1024] __attribute__((aligned(8)));
 	static const char page[BAD_PAGE];
-	const struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
-					    .minor = FUSE_KERNEL_MINOR_VERSION,
-					    .max_write = BAD_PAGE };
-	const struct fuse_attr_out attr = {
+	static const struct fuse_attr_out attr = {
 		.attr_valid = 3600,
 		.attr = { .ino = 1, .mode = S_IFREG | 0600, .size = (BAD_PAGES * BAD_PAGE) }
 	};
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (dup2(fd, 3) < 0)
-		_exit(1);
-	fd = 3;
-	(void)close_range(4, ~0U, 0); /* no copy of an end of a pipe */
-	for (;;) {
-		ssize_t n = read(fd, bytes, sizeof(bytes));
-		const struct fuse_in_header *head = (const struct fuse_in_header *)bytes;
-
-		if (n < 0 && (errno == EINTR || errno == ENOENT))
-			continue;
-		if (n <= 0)
-			_exit(0);
-		if (head->opcode == FUSE_INIT)
-			fakefs_reply(fd, head->unique, 0, &init, sizeof(init));
-		else if (head->opcode == FUSE_GETATTR)
-			fakefs_reply(fd, head->unique, 0, &attr, sizeof(attr));
-		else if (head->opcode == FUSE_READ)
-			fakefs_reply(fd, head->unique, 0, page, sizeof(page));
-		else if (head->opcode != FUSE_FORGET && head->opcode != FUSE_INTERRUPT)
-			fakefs_reply(fd, head->unique,
-				     head->opcode == FUSE_WRITE ? -error : -ENOSYS, NULL, 0);
-	}
+	if (opcode == FUSE_GETATTR)
+		return (struct fakefs_answer){ .out = &attr, .len = sizeof(attr) };
+	if (opcode == FUSE_READ)
+		return (struct fakefs_answer){ .out = page, .len = sizeof(page) };
+	return (struct fakefs_answer){ .error = opcode == FUSE_WRITE ? -*(const int *)arg
+								     : -ENOSYS };
 }
 
 /* `error`: of a write. */
@@ -68,7 +48,7 @@ static inline bool badfile_mount(struct badfile *bad, int error)
 	(void)close(place);
 	bad->server = fork();
 	if (bad->server == 0)
-		badfile_serve(fd, error);
+		fakefs_serve(fd, badfile_answer, &error);
 	(void)close(fd);
 	bad->fd = open(bad->place, O_RDWR | O_CLOEXEC);
 	return bad->server > 0 && fstat(bad->fd, &st) == 0 && st.st_size; /* before it is read */

@@ -30,20 +30,26 @@ static inline void fakefs_reply(int fd, uint64_t unique, int error, const void *
 	(void)!write(fd, bytes, head.len);
 }
 
-/* `silent`: requests are taken and never answered. */
-static _Noreturn inline void fakefs_serve(int fd, uid_t uid, bool silent)
+/* What it says to a request, unless it is silent: an error, or 0 and bytes. */
+struct fakefs_answer {
+	bool silent;
+	int error;
+	const void *out;
+	size_t len;
+};
+
+/* In the server's process, with `answer` for all but the beginning and what takes no answer. */
+static _Noreturn inline void fakefs_serve(
+	int fd, struct fakefs_answer (*answer)(uint32_t opcode, const void *arg), const void *arg)
 {
 	static char bytes[256 * 1024] __attribute__((aligned(8)));
-	const struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
-					    .minor = FUSE_KERNEL_MINOR_VERSION,
-					    .max_write = 4096 };
-	const struct fuse_attr_out attr = {
-		.attr = { .ino = 1, .mode = S_IFDIR | 0755, .uid = uid }
-	};
+	static const struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
+						   .minor = FUSE_KERNEL_MINOR_VERSION,
+						   .max_write = 4096 };
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* An engine is in this process: a copy of a pipe that it has made ahead would keep a command's
-	 * streams open. */
+	/* An engine may be in this process: a copy of a pipe that it has made ahead would keep a
+	 * command's streams open. */
 	if (dup2(fd, 3) < 0)
 		_exit(1);
 	fd = 3;
@@ -51,26 +57,45 @@ static _Noreturn inline void fakefs_serve(int fd, uid_t uid, bool silent)
 	for (;;) {
 		ssize_t n = read(fd, bytes, sizeof(bytes));
 		const struct fuse_in_header *head = (const struct fuse_in_header *)bytes;
+		struct fakefs_answer a = { .out = &init, .len = sizeof(init) };
 
 		if (n < 0 && (errno == EINTR || errno == ENOENT))
 			continue;
 		if (n <= 0)
 			_exit(0);
-		if (head->opcode == FUSE_INIT)
-			fakefs_reply(fd, head->unique, 0, &init, sizeof(init));
-		else if (silent || head->opcode == FUSE_FORGET || head->opcode == FUSE_INTERRUPT)
+		if (head->opcode == FUSE_FORGET || head->opcode == FUSE_INTERRUPT)
 			continue;
-		else if (head->opcode == FUSE_GETATTR)
-			fakefs_reply(fd, head->unique, 0, &attr, sizeof(attr));
-		else
-			fakefs_reply(fd, head->unique, -ENOSYS, NULL, 0);
+		if (head->opcode != FUSE_INIT)
+			a = answer(head->opcode, arg);
+		if (!a.silent)
+			fakefs_reply(fd, head->unique, a.error, a.out, a.len);
 	}
+}
+
+struct fakefs_root {
+	bool silent; /* requests are taken and never answered */
+	struct fuse_attr_out attr;
+};
+
+static inline struct fakefs_answer fakefs_root_answer(uint32_t opcode, const void *arg)
+{
+	const struct fakefs_root *root = arg;
+
+	if (opcode == FUSE_GETATTR)
+		return (struct fakefs_answer){ .silent = root->silent,
+					       .out = &root->attr,
+					       .len = sizeof(root->attr) };
+	return (struct fakefs_answer){ .silent = root->silent, .error = -ENOSYS };
 }
 
 /* `place` is an empty directory. `uid` serves it, and it is his. */
 static inline bool fakefs_mount_for(struct fakefs *fs, const char *place, const char *type,
 				    uid_t uid, bool silent)
 {
+	const struct fakefs_root root = {
+		.silent = silent,
+		.attr.attr = { .ino = 1, .mode = S_IFDIR | 0755, .uid = uid },
+	};
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	char options[128];
 
@@ -81,7 +106,7 @@ static inline bool fakefs_mount_for(struct fakefs *fs, const char *place, const 
 		return false;
 	fs->server = fork();
 	if (fs->server == 0)
-		fakefs_serve(fd, uid, silent);
+		fakefs_serve(fd, fakefs_root_answer, &root);
 	(void)close(fd); /* the last one closes with the server, and ends all requests */
 	return fs->server > 0;
 }
