@@ -25,7 +25,16 @@
 #include "sandbox/disk-internal.h"
 #include "sandbox/pipe_between.h"
 
-#define PIPE_SIZE (1024 * 1024) /* as much as a pump takes in a turn */
+#define PIPE_SIZE  (1024 * 1024) /* as much as a pump takes in a turn */
+#define SWEEPS_MAX 16 /* as often as a small one is full of empty buffers that a large one has */
+
+static int in_it(const struct disk_transit *t)
+{
+	int n = 0;
+
+	(void)ioctl(t->out, FIONREAD, &n);
+	return n;
+}
 
 /* All that is in it.  Nothing else may come into it before: if we cannot, it is for the next writer, who has
  * nothing open yet. */
@@ -38,7 +47,7 @@ static void empty(const struct disk_transit *t)
 		(void)disk_files_spare(t->files, (int)n);
 		n = pipe_discard(t->between, t->out, PIPE_SIZE);
 	} while (n > 0 || disk_wait_for_more((int)n, &tries));
-	if (n != -EAGAIN)
+	if (n != -EAGAIN || in_it(t) > 0)
 		_exit(1);
 }
 
@@ -102,9 +111,8 @@ static void finish(const struct disk_transit *t)
 {
 	auto_close int to = -1;
 	struct stat st;
-	int left = 0;
+	int left = in_it(t);
 
-	(void)ioctl(t->out, FIONREAD, &left);
 	if (left == 0) {
 		(void)sweep(t);
 		return;
@@ -149,6 +157,7 @@ static ssize_t take(const struct disk_transit *t, const struct disk_way *way)
 
 ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, size_t *ret_kept)
 {
+	int tries = 0;
 	ssize_t n;
 
 	*ret_kept = 0;
@@ -158,9 +167,9 @@ ssize_t disk_transit_move(struct disk_transit *t, const struct disk_way *way, si
 	atomic_thread_fence(memory_order_seq_cst);
 	t->shared->pump = way->pump;
 	memcpy(t->shared->name, way->name, DISK_NAME_MAX);
-	n = take(t, way);
-	if (n == -EAGAIN && sweep(t))
+	do
 		n = take(t, way);
+	while (n == -EAGAIN && sweep(t) && tries++ < SWEEPS_MAX);
 	if (n > 0)
 		*ret_kept = drain(t, way->to, way->off, (size_t)n);
 	return n;

@@ -7,10 +7,16 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#define PIPE_SIZE  262144 /* pages that are not full hold what is asked for, too */
+#define HOLLOW_MAX 256 /* buffers without bytes, or pipes full of them, in front of what there is */
+
 int pipe_between_make(struct pipe_between *b)
 {
-	if (!b->made && pipe2(b->fd, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (b->made)
+		return 0;
+	if (pipe2(b->fd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
+	(void)fcntl(b->fd[1], F_SETPIPE_SZ, PIPE_SIZE); /* failing only costs speed */
 	b->made = true;
 	return 0;
 }
@@ -31,25 +37,32 @@ static void make_anew(struct pipe_between *b)
 	(void)pipe_between_make(b); /* or when it is needed */
 }
 
-/* Some kernels leave a buffer without bytes in a pipe, of a write(2) that failed: it would be full of them. */
-static void sweep(struct pipe_between *b)
+/* Some kernels leave a buffer without bytes in a pipe, of a write(2) that failed: it would be full of them.  True:
+ * there were some. */
+static bool sweep(struct pipe_between *b)
 {
 	struct pollfd p = { .fd = b->fd[0], .events = POLLIN };
 
-	if (poll(&p, 1, 0) == 1)
-		make_anew(b);
+	if (poll(&p, 1, 0) != 1)
+		return false;
+	make_anew(b);
+	return true;
 }
 
+/* -EAGAIN is said of a pipe without bytes only, and not of one in which there are some behind more
+ * empty buffers than we can take at once.  Who puts them in faster than we take them is waited for by nobody. */
 static ssize_t take(struct pipe_between *b, int from, size_t len)
 {
-	ssize_t n = pipe_between_make(b);
+	int tries = 0;
+	ssize_t n;
 
-	if (n < 0)
-		return n;
-	n = splice(from, NULL, b->fd[1], NULL, len, SPLICE_F_NONBLOCK);
-	n = n < 0 ? -errno : n;
-	if (n <= 0)
-		sweep(b);
+	do {
+		n = pipe_between_make(b);
+		if (n < 0)
+			return n;
+		n = splice(from, NULL, b->fd[1], NULL, len, SPLICE_F_NONBLOCK);
+		n = n < 0 ? -errno : n;
+	} while (n <= 0 && sweep(b) && n == -EAGAIN && tries++ < HOLLOW_MAX);
 	return n;
 }
 
@@ -86,12 +99,16 @@ static ssize_t read_part(struct pipe_between *b, int from, void *bytes, size_t l
 
 ssize_t pipe_read(struct pipe_between *b, int from, void *bytes, size_t len)
 {
-	int there = 0;
-	ssize_t n;
+	for (int tries = 0; tries < HOLLOW_MAX; tries++) {
+		int there = 0;
+		ssize_t n;
 
-	/* All that is there, and nothing of what comes now. */
-	if (ioctl(from, FIONREAD, &there) < 0 || there <= 0 || (size_t)there > len)
-		return read_part(b, from, bytes, len);
-	n = read_once(from, bytes, (size_t)there);
-	return n ? n : -EAGAIN; /* a packet without bytes */
+		/* All that is there, and nothing of what comes now. */
+		if (ioctl(from, FIONREAD, &there) < 0 || there <= 0 || (size_t)there > len)
+			return read_part(b, from, bytes, len);
+		n = read_once(from, bytes, (size_t)there);
+		if (n) /* 0: a packet without bytes */
+			return n;
+	}
+	return -EAGAIN;
 }

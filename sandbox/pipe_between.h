@@ -19,8 +19,8 @@ int pipe_between_make(struct pipe_between *); /* 0 or a negative errno */
 void pipe_between_done(struct pipe_between *);
 
 /* Of a pipe that does not block at most `len` bytes, and of the bytes no part that is lost.  > 0: so many; 0:
- * its end; negative errno: -EAGAIN: there are none; -EIO: what comes first cannot be read, and may have been thrown
- * away; -EMFILE and the like: it could not be made. */
+ * its end; negative errno: -EAGAIN: there are none; -EIO: something of it cannot be read, and all of it may have been
+ * thrown away; -EMFILE and the like: it could not be made. */
 ssize_t pipe_read(struct pipe_between *, int fd, void *bytes, size_t len);
 /* The same, and throws them away, also what cannot be read. */
 ssize_t pipe_discard(struct pipe_between *, int fd, size_t len);

@@ -379,6 +379,39 @@ static void test_hollow_end(bool drops)
 	end(d, fd);
 }
 
+/* What is behind many of them and lost goes, and is not for the next stream. */
+static void test_hollow_lost(void)
+{
+	struct disk *d = begin(1 << 18, -1);
+	struct flow f = { .pump.changed = on_flow }, g = { .pump.changed = on_flow };
+	enum { PAGE = 4096 }; /* what is shorter goes into a page that is there */
+	int fd[2], other[2];
+
+	fsize_limit(d, PAGE / 2);
+	make_pipe(fd);
+	make_pipe(other);
+	(void)fcntl(fd[1], F_SETPIPE_SZ, 1 << 20);
+	(void)put_bytes(fd[1], 0, PAGE);
+	for (int i = 0; i < 200; i++)
+		(void)syscall(SYS_write, fd[1], 1, PAGE);
+	(void)put_bytes(fd[1], 1, PAGE); /* would be wrong anywhere */
+	close_auto(&fd[1]);
+	(void)disk_pump_start(
+		d, &f.pump, &(struct disk_pump_start){ "behind", fd[0], 0, 1 << 30, false }, NULL);
+	ok(turn_until(f.seen & DISK_PUMP_ENDED), "hollow, lost: the end");
+	ok(f.seen & DISK_PUMP_LOST, "hollow, lost: which is said");
+	(void)put_bytes(other[1], 0, 100);
+	close_auto(&other[1]);
+	(void)disk_pump_start(
+		d, &g.pump, &(struct disk_pump_start){ "next", other[0], 0, 1 << 30, false }, NULL);
+	ok(turn_until(g.seen & DISK_PUMP_ENDED), "hollow, lost: the next stream ends");
+	is_int((long long)size_of("next"), 100, "hollow, lost: with all that it had");
+	is_int(wrong_in("next"), 0, "hollow, lost: and nothing of the other's");
+	ok(!(g.seen & DISK_PUMP_LOST), "hollow, lost: of which nothing is lost");
+	end(d, fd);
+	close_auto(&other[0]);
+}
+
 int main(void)
 {
 	if (!disk_test_begin())
@@ -394,6 +427,7 @@ int main(void)
 	test_hollow();
 	test_hollow_end(false);
 	test_hollow_end(true);
+	test_hollow_lost();
 	test_starving();
 	return disk_test_end();
 }
